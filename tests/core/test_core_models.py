@@ -190,7 +190,7 @@ def test_predictions_keep_the_order_and_the_mode():
     with torch.no_grad():
         expected = model.eval().predict(inputs).sigmoid()
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
-    assert compute_all(model, lambda images: images * 2, ArraySource(inputs)).shape == (600, 5)
+    assert compute_all(model, lambda images, _: images * 2, ArraySource(inputs)).shape == (600, 5)
 
 
 @pytest.mark.parametrize("hidden", [0, 7])

@@ -6,7 +6,7 @@ from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.table import LabelTable
 
 
-def write_folder(folder, classes=("a", "b", "c"), unknown=0, seed=0):
+def write_folder(folder, classes=("a", "b", "c"), unknown=0, seed=0, with_classifier=False):
     random = np.random.default_rng(seed)
     parts = []
     for name, count in (("train", 100), ("test", 40)):
@@ -16,5 +16,9 @@ def write_folder(folder, classes=("a", "b", "c"), unknown=0, seed=0):
         labels[0], labels[1] = 1, 0
         labels[2 : 2 + (unknown if name == "train" else 0), 0] = -1
         parts += [values, LabelTable(tuple(f"{name}{i}" for i in range(count)), classes, labels)]
-    write_features(folder, FeatureFolder(*parts))
+    classifier = None
+    if with_classifier:
+        weight = random.normal(size=(1000, 6)).astype(np.float32)
+        classifier = weight, np.zeros(1000, np.float32)
+    write_features(folder, FeatureFolder(*parts, classifier))
     return folder

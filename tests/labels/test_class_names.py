@@ -20,9 +20,9 @@ SYNSETS = imagenet_synsets(1000)  # n02123045 tabby, n02012849 and n03126707 cra
 TABBY, AIRLINER, BIRD, MACHINE, COMPUTER_MOUSE = 281, 404, 134, 517, 673
 
 
-def classes_of(*names, **options):
+def classes_of(*names):
     """Positions of the ImageNet-1k classes of each name."""
-    weights = class_weights(match_names(names, SYNSETS, **options), SYNSETS)
+    weights = class_weights(match_names(names, SYNSETS), SYNSETS)
     return [set(row.nonzero()[0].tolist()) for row in weights]
 
 
@@ -75,12 +75,9 @@ def test_a_rare_sense_leaves_its_classes_to_the_name_that_commonly_means_them():
     assert int(sign.sum()) < int(alone.sum())  # "flag" is also an iris, rarely
 
 
-def test_several_names_and_aliases():
+def test_several_names():
     cat, dog, both = classes_of("cat", "dog", "cat/dog")
     assert both == cat | dog
-    assert classes_of("moggy", aliases={"moggy": ["cat"]}) == [cat]
-    with pytest.raises(InputError, match=r"alias of 'moggie'.*did you mean 'moggy'"):
-        match_names(["moggy"], SYNSETS, {"moggie": ["cat"]})
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
     assert go_on(first, output) == 2
     assert "holds no answers; review the run first with g2netpl review" in capsys.readouterr().err
     assert go_on(reviewed, output, "--hidden", "8") == 3
-    assert "use the same backbone, hidden and classes" in capsys.readouterr().err
+    assert "use the same backbone, hidden, prior and classes" in capsys.readouterr().err
     lines = (reviewed / "review.jsonl").read_text().splitlines()
     foreign = {**json.loads(lines[0]), "image": "elsewhere.png"}
     (reviewed / "review.jsonl").write_text("\n".join([json.dumps(foreign), *lines[1:]]) + "\n")

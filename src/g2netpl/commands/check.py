@@ -7,6 +7,7 @@ examples:
   g2netpl check --labels alice.csv --labels bob.json --aliases aliases.txt --images photos
   g2netpl check --labels train.csv --images photos --test-labels test.csv --groups-out groups.csv
   g2netpl train --labels train.csv --images photos --test-labels test.csv --groups groups.csv …
+  g2netpl check --labels labels.csv --images photos --names-out names.csv
 
 Near-duplicates (the same picture in another size or quality, neighbours of a series) are counted;
 --groups-out joins them in groups, which a training keeps in one part.
@@ -15,6 +16,7 @@ Exit code 0: a training may begin. 2: it would be refused, the reasons are shown
 """
 
 import argparse
+from collections.abc import Sequence
 from contextlib import suppress
 
 from rich.table import Table
@@ -31,6 +33,13 @@ from g2netpl.images.check import (
 )
 from g2netpl.images.duplicates import named_groups, near_duplicates
 from g2netpl.images.sources import check_there, find
+from g2netpl.labels.class_names import (
+    classifier_size,
+    imagenet_synsets,
+    match_names,
+    summary,
+    write_names,
+)
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import LabelFileError, image_folder, read_labels
 from g2netpl.labels.io.group_files import write_groups
@@ -49,18 +58,23 @@ _SHOWN = 20
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
     taken = ("labels", "images", "missing", "max_bad", "workers", *READING_SEVERAL, *parts)
-    add_config_flags(parser, (*taken, "groups", "seed"), required=("labels",))
+    model = ("backbone", "names")
+    add_config_flags(parser, (*taken, "groups", "seed", *model), required=("labels",))
     parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
     parser.add_argument("--output", metavar="FILE", help="write all issues as CSV")
     parser.add_argument("--groups-out", metavar="FILE", help="write near-duplicates as groups")
+    parser.add_argument(
+        "--names-out", metavar="FILE", help="write what the class names mean, to correct it"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the page and the CSVs")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
     console, config = Console(), checked(flags)
-    targets = {flags.html: ".html", flags.output: ".csv", flags.groups_out: ".csv"}
+    targets = {flags.html: ".html"}
+    targets |= dict.fromkeys((flags.output, flags.groups_out, flags.names_out), ".csv")
     read = each_file(config.labels) + each_file(config.test_labels or ())
     for target, ending in targets.items():
         if target is not None:
@@ -83,6 +97,7 @@ def run(flags: argparse.Namespace) -> None:
                 elsewhere=_elsewhere(config),
                 may_miss=config.missing == "leave-out",
             )
+        _match_class_names(found, found.table.classes, config, flags.names_out)
     if found.hashes and not found.errors:
         _look_for_duplicates(console, found, config, flags.groups_out)
     _show(console, found)
@@ -130,6 +145,22 @@ def _elsewhere(config: RunConfig) -> set[str]:
             with suppress(InputError):  # which is told where a training would look for them
                 found.update(find(names, root).paths)
     return found
+
+
+def _match_class_names(
+    found: Inspection, classes: Sequence[str], config: RunConfig, target: str | None
+) -> None:
+    """Report which class names the backbone's ImageNet classifier knows; write what they mean."""
+    synsets = imagenet_synsets(classifier_size(config.backbone))
+    if not synsets:
+        if target is not None:
+            raise InputError(f"--names-out: {config.backbone} has no ImageNet classifier")
+        return
+    matches = match_names(classes, synsets, config.names)
+    found.facts.append(summary(matches, synsets))
+    if target is not None:
+        write_names(target, matches)
+        found.facts.append(f"what class names mean, for train --names: {target}")
 
 
 def _look_for_duplicates(

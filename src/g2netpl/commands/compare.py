@@ -72,7 +72,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="full fspl sspl:0.2 positives:1+1 known:0.1 biased:frequency",
     )
     add("--set", action="append", default=[], metavar="METHOD.KEY=VALUE", help="change an option")
-    add_config_flags(parser, ("annotation",))
+    add_config_flags(parser, ("annotation", "prior", "names"))
     usual = {"epochs": 10, "hidden": 0, "mode": None}
     add_grid_flags(parser, usual, "1e-3,3e-4; images 3e-4,1e-4", "64; images 16")
     again = parser.add_mutually_exclusive_group()
@@ -90,12 +90,14 @@ def run(flags: argparse.Namespace) -> None:
 
 def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
     config = checked(flags)  # mistakes show before anything is written
-    comparison, data = _comparison(flags, config), _data(flags, config)
+    data = _data(flags, config)
+    prior = data.prior(config)
+    comparison = _comparison(flags, config, prior.kind)
     lines = [
         f"note: {method} gets one weight, others three: its row in METHODS has no grid"
         for method in comparison.without_grid()
     ]
-    lines += data.check(comparison)
+    lines += [*data.check(comparison), f"prior: {prior.kind} ({prior.reason})"]
     folder, console = Path(flags.output), Console()
     with begin_or_resume(
         folder,
@@ -113,11 +115,13 @@ def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
     console.print(f"written to {folder}; open {page}")
 
 
-def _comparison(flags: argparse.Namespace, config: RunConfig) -> "Comparison":
-    """The grid."""
+def _comparison(flags: argparse.Namespace, config: RunConfig, prior: str) -> "Comparison":
+    """The grid; methods say in their names if they use a prior."""
     from g2netpl.experiments.grid import Comparison
 
     methods, changes = split_list("--methods", flags.methods, str), split_changes(flags.set)
+    suffix = {"names": ":prior=names", "scores": ":prior=file", "none": ""}[prior]
+    methods = tuple(name if ":prior=" in name else name + suffix for name in methods)
     for method, key, _ in changes:
         if method is None or method not in {name.split(":")[0] for name in methods}:
             raise InputError(
@@ -139,6 +143,8 @@ def _comparison(flags: argparse.Namespace, config: RunConfig) -> "Comparison":
         optimizer=config.optimizer,
         ema=config.ema,
         annotation=config.annotation,
+        prior=config.prior if prior == "scores" else "none",
+        names=config.names,
         changes=tuple((method or "", key, value) for method, key, value in changes),
         search_weights=flags.search_weights,
         choose_once=flags.choose_once,

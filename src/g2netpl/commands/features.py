@@ -136,4 +136,7 @@ def _computed(
     rows = np.arange(len(train))
     data = TrainingData(train, rows, train, rows[:0], test=parts[1], paths=paths[0])
     inputs = ImageDataModule(config, data, backbone, console)
-    return FeatureFolder(inputs.features(paths[0]), train, inputs.features(paths[1]), test)
+    found = [inputs.features(each) for each in paths]
+    head = backbone.classifier
+    classifier = None if head is None else (head[0].numpy(), head[1].numpy())
+    return FeatureFolder(found[0], train, found[1], test, classifier)

@@ -11,7 +11,10 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.ownership import FREE_TO_CHANGE
 
 _OF_ANY = ("epochs", "hidden", "optimizer", "ema", "expected_positives")
-_OF_THE_GRID = ("method", "options", "annotation", "setting", "seed", "learning_rate", "batch_size")
+_OF_THE_GRID = (
+    *("method", "options", "annotation", "prior", "names", "setting", "seed"),
+    *("learning_rate", "batch_size"),
+)
 _OF_ONE_TRAINING = (
     *("resume_labels", "unlabelled", "only_listed", "test_images", "thresholds", "track"),
     *("validation", "validation_labels", "patience", "regret_tolerance", "movement_tolerance"),

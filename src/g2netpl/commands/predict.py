@@ -51,6 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, help="table (.csv, .xlsx, .parquet or .pq), or a folder of them")
     add("--overwrite", action="store_true", help="replace the output")
     add("--threshold", type=float, help="one for all classes (default: those of the run)")
+    add("--prior", metavar="FILE", help="scores of these images, if the run was trained with some")
     add("--no-scores", action="store_true", help="names and labels only")
     add_engine_flag(parser)
     add_config_flags(parser, ("workers", "device"))
@@ -71,7 +72,7 @@ def _predict(flags: argparse.Namespace) -> None:
     for note in images.notes:
         console.print(f"note: {note}")
     how = (flags.threshold, not flags.no_scores, images.find, len(images.names), *share(flags))
-    build = partial(_predicting, flags.run, *how)
+    build = partial(_predicting, flags.run, flags.prior, *how)
     maker = build()
     mark = mark_between(maker.scoring.classifier.classes, maker.with_scores)
     blocks = Blocks.of(images.names, images.shards)
@@ -91,6 +92,7 @@ def _predict(flags: argparse.Namespace) -> None:
 
 def _predicting(
     name: str,
+    prior: str | None,
     threshold: float | None,
     with_scores: bool,
     find: Find,
@@ -99,7 +101,7 @@ def _predicting(
     device: str,
 ) -> Predicting:
     """What makes tables of images; called by every worker of Ray, too."""
-    classifier = load_classifier(name, device)
+    classifier = load_classifier(name, device, prior)
     thresholds = _thresholds(classifier.thresholds, threshold)
     return Predicting(Scoring(classifier, find, count, workers), thresholds, with_scores)
 

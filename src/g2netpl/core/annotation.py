@@ -132,6 +132,8 @@ class SampledPositiveHead(IndependentHead):
         self.softmax, self.is_pooled = softmax, classifier is not None
         if prior is not None:
             self.tag_factor = nn.Parameter(torch.ones(prior.classes))
+            if not self.is_pooled:
+                del self.factor
         self.sharpness: Tensor
         self.log_count: Tensor
         self.shown_weight: Tensor

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from g2netpl.core.algorithm import Batch
 from g2netpl.core.models import evaluating
-from g2netpl.images.loader import Part, Rows, Source, plain_groups
+from g2netpl.images.loader import Part, Rows, Source, plain_groups, prior_of
 from g2netpl.utils import distributed
 from g2netpl.utils.arrays import Scores
 
@@ -24,20 +24,20 @@ def predict_all(
 ) -> Scores:
     """Probabilities (N, L); NaN for images that cannot be read."""
 
-    def predict(images: Tensor) -> Tensor:
-        return model.predict(images).float().sigmoid()  # type: ignore[no-any-return]
+    def predict(images: Tensor, prior: Tensor | None) -> Tensor:
+        return model.predict(images, prior).float().sigmoid()  # type: ignore[no-any-return]
 
     return compute_all(model, predict, source, batch_size, on_batch)
 
 
 def compute_all(
     model: nn.Module,
-    function: Callable[[Tensor], Tensor],
+    function: Callable[[Tensor, Tensor | None], Tensor],
     source: Source,
     batch_size: int | None = None,
     on_batch: OnBatch = None,
 ) -> Scores:
-    """A function of the images, (N, …), with the model in evaluation mode."""
+    """A function of images and given prior, (N, …), with the model in evaluation mode."""
     own = source
     if distributed.size() > 1:
         own = Part(source, distributed.own_rows(len(source)))
@@ -45,8 +45,8 @@ def compute_all(
     groups = plain_groups(len(own), batch_size or source.evaluation_batch)
     table, done = np.zeros((0, 0), np.float32), 0
     with evaluating(model), torch.inference_mode():
-        for images in own.load(groups, None, device):
-            values = function(images).float().cpu().numpy()
+        for rows, images in zip(groups, own.load(groups, None, device), strict=True):
+            values = function(images, _prior(own, rows, device)).float().cpu().numpy()
             if not done:
                 table = np.empty((len(own), *values.shape[1:]), np.float32)
             table[done : done + len(values)] = values
@@ -56,13 +56,14 @@ def compute_all(
     return distributed.gather_rows(table, len(source))
 
 
-def readable_batch(rows: Rows, images: Tensor, observed: Tensor) -> Batch:
-    """A batch without the images that cannot be read, which are NaN."""
+def readable_batch(source: Source, rows: Rows, images: Tensor, observed: Tensor) -> Batch:
+    """A batch of a source without the images that cannot be read, which are NaN."""
     unreadable = images.flatten(1)[:, 0].isnan()
     if unreadable.any():
         rows, images = rows[~unreadable.cpu().numpy()], images[~unreadable]
     index = torch.from_numpy(rows).to(observed.device)
-    return Batch(index, observed.index_select(0, index), images)
+    prior = _prior(source, rows, images.device)
+    return Batch(index, observed.index_select(0, index), images, prior)
 
 
 def mc_dropout(model: Any, source: Source, passes: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -75,7 +76,12 @@ def mc_dropout(model: Any, source: Source, passes: int) -> Iterator[tuple[Tensor
     with evaluating(model), torch.no_grad():
         head.train()
         for rows, images in zip(groups, source.load(groups, None, device), strict=True):
-            features = model.backbone(images)
-            predictions = [head.predict(head(features)).sigmoid() for _ in range(passes)]
+            features, prior = model.backbone(images), _prior(source, rows, device)
+            predictions = [head.predict(head(features, prior)).sigmoid() for _ in range(passes)]
             stacked = torch.stack(predictions)
             yield torch.from_numpy(rows).to(device), stacked.mean(dim=0), stacked.std(dim=0)
+
+
+def _prior(source: Source, rows: Rows, device: torch.device) -> Tensor | None:
+    prior = prior_of(source, rows)
+    return None if prior is None else prior.to(device)

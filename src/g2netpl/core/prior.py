@@ -80,6 +80,15 @@ class ScoresPrior(Prior):
         raise InputError("the model was trained with --prior FILE: give the scores of these images")
 
 
+def prior_from_state(state: Mapping[str, Tensor], prefix: str = "head.prior.") -> Prior | None:
+    """The prior of a saved model; names are not matched again."""
+    if f"{prefix}is_matched" not in state:
+        return None
+    if f"{prefix}weight" in state:
+        return NamePrior.from_state(state, prefix)
+    return ScoresPrior(state[f"{prefix}is_matched"])
+
+
 def log_scores(scores: Tensor) -> Tensor:
     """q of scores in [0, 1]; 0 where a score is missing (NaN)."""
     q = scores.clamp(min=LEAST_SCORE).log() - math.log(NEUTRAL_SCORE)

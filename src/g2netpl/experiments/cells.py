@@ -23,9 +23,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from g2netpl.core import plugins
 from g2netpl.core.inference import predict_all
+from g2netpl.core.models import Backbone
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement, watch_labels
@@ -218,7 +220,11 @@ def trainer_of(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Trainer
     data = observe_data(config, arrays.train)
     if arrays.test is not None:
         data = replace(data, test=ListedImages(arrays.test, []))
-    backbone = None if arrays.is_features else backbone_of(config)
+    backbone = (
+        Backbone(nn.Identity(), arrays.train_inputs.shape[1], classifier=arrays.classifier)
+        if arrays.is_features
+        else backbone_of(config)
+    )
     inputs = TensorDataModule(data, arrays.train_inputs, arrays.test_inputs, backbone)
     # an estimate is not to see the whole truth of the images that are held out
     k = expected.find(config, replace(data, validation=None), inputs)

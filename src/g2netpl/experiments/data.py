@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from g2netpl.core.freezing import frozen_below
+from g2netpl.core.models import Backbone
 from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
 from g2netpl.images.features import read_features
 from g2netpl.images.loader import by_headers
@@ -26,6 +27,8 @@ from g2netpl.labels.missingness import can_choose_by
 from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 from g2netpl.runs.config import RunConfig
+from g2netpl.runs.prior import FoundPrior, find_prior
+from g2netpl.runs.train_config import TrainConfig
 from g2netpl.training.data import read_training_data
 from g2netpl.training.datamodule import backbone_of
 from g2netpl.training.splits import ListedImages, TrainingData
@@ -90,6 +93,7 @@ class ArrayData:
     test_inputs: Tensor | None
     test: LabelTable | None
     backbone: str = "features"
+    classifier: tuple[Tensor, Tensor] | None = None  # of features, weight and bias of ImageNet's
 
     @property
     def is_features(self) -> bool:
@@ -117,6 +121,13 @@ class ArrayData:
                 every.update(content)
         return {**_fingerprints(*self.tables), "all inputs": every.hexdigest()}
 
+    def prior(self, config: TrainConfig) -> FoundPrior:
+        """What is known about the classes before any tag."""
+        classifier = self.classifier if self.is_features else None
+        backbone = Backbone(nn.Identity(), self.train_inputs.shape[1], classifier=classifier)
+        config = config.model_copy(update={"backbone": self.backbone})
+        return find_prior(config, self.train.classes, backbone)
+
     def check(self, comparison: Comparison) -> list[str]:
         """Find what does not fit the data, before anything is trained or written."""
         comparison.check(*self.tables, self.keys)
@@ -128,7 +139,12 @@ def load_array_data(features: str | None) -> ArrayData:
     if features is not None:
         folder = read_features(features)
         test = None if folder.test_features is None else torch.from_numpy(folder.test_features)
-        return ArrayData(torch.from_numpy(folder.train_features), folder.train, test, folder.test)
+        classifier = None
+        if folder.classifier is not None:
+            weight, bias = folder.classifier
+            classifier = torch.from_numpy(weight), torch.from_numpy(bias)
+        inputs = torch.from_numpy(folder.train_features)
+        return ArrayData(inputs, folder.train, test, folder.test, classifier=classifier)
     return scenes_data()
 
 
@@ -179,6 +195,10 @@ class PhotoData:
     def fingerprints(self) -> dict[str, str]:
         """What the label files say, in short."""
         return _fingerprints(*self.tables)
+
+    def prior(self, config: TrainConfig) -> FoundPrior:
+        """What is known about the classes before any tag."""
+        return find_prior(config, self.tables[0].classes, backbone_of(self._config))
 
     @property
     def _config(self) -> RunConfig:

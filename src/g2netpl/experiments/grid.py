@@ -17,15 +17,15 @@ from g2netpl.training.checks import check_config, check_method
 from g2netpl.training.splits import check_learnable, split_and_observe
 from g2netpl.utils.errors import InputError, counted
 
-ANNOTATION = "annotation"  # a method may be tried under another: epr:annotation=sampled
+# keys of the training that a row may have of its own: epr:annotation=sampled, an:prior=none
+OWN_KEYS = ("annotation", "prior")
 VALIDATION_FRACTION = 0.2
 
 
 def options_of(method: str) -> tuple[str, dict[str, str]]:
-    """The name of a row's method and its options, without the annotation model."""
+    """The name of a row's method and its options, without other keys of the training."""
     name, changes = parse_method(method)
-    changes.pop(ANNOTATION, None)
-    return name, changes
+    return name, {key: value for key, value in changes.items() if key not in OWN_KEYS}
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Comparison:
     optimizer: str = "adam"
     ema: float | None = None
     annotation: str | None = None  # of methods that do not name another themselves
+    prior: str = "none"  # likewise; a file of scores is that of rows with prior=file
+    names: str | None = None  # the corrected table of names
     changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
     search_weights: bool = False  # try three values of each method's main weight too
     choose_once: bool = False  # choose on the first seed; train the others with that alone
@@ -83,11 +85,16 @@ class Comparison:
     ) -> RunConfig:
         """The training of a cell, with the keys that its data need."""
         method, options = self.options_of_cell(cell)
+        own = parse_method(cell.method)[1]
+        prior = own.get("prior", self.prior)
+        prior = self.prior if prior == "file" else prior
         values = {
             **(keys or {"labels": "none"}),
             "method": method,
             "options": options,
-            ANNOTATION: parse_method(cell.method)[1].get(ANNOTATION, self.annotation),
+            "annotation": own.get("annotation", self.annotation),
+            "prior": prior,
+            "names": None if prior == "none" else self.names,
             "setting": cell.setting,
             "seed": cell.seed,
             "learning_rate": cell.learning_rate,

@@ -2,7 +2,8 @@
 
 A features folder holds `train.npz` and optionally `test.npz` (`features` float or uint8, `labels`
 int8 N×L of 1 / 0 / −1) and `meta.npz` (`classes`, optionally a `scale` per dimension that features
-are multiplied by). All of them are finite numbers.
+are multiplied by). `imagenet_head.npz` has the backbone's ImageNet classifier, if it has one
+(`weight` C×D, `bias` C). All of them are finite numbers.
 """
 
 import zipfile
@@ -24,6 +25,7 @@ from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_write
 
 Features = npt.NDArray[np.float32]
+CLASSIFIER = "imagenet_head.npz"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class FeatureFolder:
     train: LabelTable
     test_features: Features | None = None
     test: LabelTable | None = None
+    classifier: tuple[Features, Features] | None = None  # weight and bias of ImageNet's
 
 
 def compute_features(
@@ -76,12 +79,27 @@ def read_features(folder: str | Path) -> FeatureFolder:
         scale = _numbers(path, "scale", meta["scale"])
         _check_finite(f"{path}: scale", scale.reshape(1, -1), meta["scale"].reshape(1, -1))
     train = _read_split(folder / "train.npz", classes, scale)
+    classifier = _read_classifier(folder / CLASSIFIER, train[0].shape[1])
     if not (folder / "test.npz").is_file():
-        return FeatureFolder(*train)
+        return FeatureFolder(*train, classifier=classifier)
     test = _read_split(folder / "test.npz", classes, scale)
     if train[0].shape[1] != test[0].shape[1]:
         raise InputError(f"{folder}: train and test features have different widths")
-    return FeatureFolder(*train, *test)
+    return FeatureFolder(*train, *test, classifier)
+
+
+def _read_classifier(path: Path, width: int) -> tuple[Features, Features] | None:
+    if not path.is_file():
+        return None
+    arrays = _arrays(path, ("weight", "bias"))
+    weight, bias = (_numbers(path, name, arrays[name]) for name in ("weight", "bias"))
+    if bias.ndim != 1 or weight.shape != (len(bias), width):
+        raise InputError(
+            f"{path}: expected weight (C, {width}) and bias (C,), got {weight.shape} and "
+            f"{bias.shape}"
+        )
+    _check_finite(f"{path}: weight", weight, weight)
+    return weight, bias
 
 
 def _read_split(
@@ -179,5 +197,9 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
             names["groups"] = np.array(table.groups)
         with atomic_write(folder / f"{split}.npz") as file:
             write_npz(file, zipfile.ZIP_STORED, features=values, labels=table.values, **names)
+    if features.classifier is not None:
+        weight, bias = features.classifier
+        with atomic_write(folder / CLASSIFIER) as file:
+            write_npz(file, zipfile.ZIP_STORED, weight=weight, bias=bias)
     with atomic_write(folder / "meta.npz") as file:
         write_npz(file, zipfile.ZIP_STORED, classes=np.array(features.train.classes))

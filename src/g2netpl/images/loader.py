@@ -87,6 +87,33 @@ class Part:
         return self.source.load([self.rows[group] for group in groups], epoch, device)
 
 
+@dataclass(frozen=True)
+class WithPrior:
+    """A source with what is known about each image before any tag: q (N, L) of `core.prior`."""
+
+    source: Source
+    q: Tensor
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def evaluation_batch(self) -> int:
+        """As in the source."""
+        return self.source.evaluation_batch
+
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
+        """Inputs of the source."""
+        return self.source.load(groups, epoch, device)
+
+
+def prior_of(source: Source, rows: Rows) -> Tensor | None:
+    """q of some rows; None if it is not given with the source."""
+    if isinstance(source, Part):
+        return prior_of(source.source, source.rows[rows])
+    return source.q[torch.from_numpy(rows)] if isinstance(source, WithPrior) else None
+
+
 class MirroredPart(Part):
     """Some rows of a source of images, each mirrored."""
 
@@ -133,6 +160,8 @@ def shards_in(source: Source) -> Rows | None:
     if isinstance(source, Part):
         shards = shards_in(source.source)
         return None if shards is None else shards[source.rows]
+    if isinstance(source, WithPrior):
+        return shards_in(source.source)
     return source.shards if isinstance(source, ImageSource) else None
 
 
@@ -144,7 +173,7 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
 
 
 def in_stretches(
-    lists: Iterable[Sequence[str]], source: "Callable[[Sequence[str]], ImageSource]"
+    lists: Iterable[Sequence[str]], source: Callable[[Sequence[str]], Source]
 ) -> Iterator[Part]:
     """Lists of image files, each as a part of a source of several lists.
 

@@ -23,6 +23,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ from g2netpl.utils.errors import InputError, did_you_mean
 
 COMMON = 0.2  # a sense above this weight is common
 LEAST_KNOWN = 0.25  # fraction of the names
+_LISTS = {  # of timm, by their numbers of classes
+    1000: "imagenet",
+    11221: "imagenet21k_miil",
+    11821: "imagenet12k",
+    21841: "imagenet22k",
+    21842: "imagenet22k_ms",
+    21843: "imagenet21k_goog",
+}
 _COLUMNS = ("class", "synset", "words", "weight", "rule")
 
 
@@ -112,34 +121,34 @@ def wordnet() -> WordNet:
 
 def imagenet_synsets(classes: int) -> list[str]:
     """Synsets of an ImageNet classifier with so many classes, in its order; [] if there is none."""
-    from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
+    spec = find_spec("timm")  # whose lists are read without importing it, which takes seconds
+    if spec is None or spec.origin is None or classes not in _LISTS:
+        return []
+    path = Path(spec.origin).parent / "data/_info" / f"{_LISTS[classes]}_synsets.txt"
+    return path.read_text().split()
 
-    subset = infer_imagenet_subset({"num_classes": classes})
-    info: Any = None if subset is None else ImageNetInfo(subset)
-    return [] if info is None else list(info.label_names())
+
+def classifier_size(backbone: str) -> int:
+    """How many classes the ImageNet classifier of a pretrained backbone has; 0: none."""
+    if backbone in ("lite0", "lite1", "lite2"):
+        return 1000
+    import timm
+
+    config: Any = timm.get_pretrained_cfg(backbone, allow_unregistered=True)
+    return int(config.num_classes) if config is not None else 0
 
 
 def match_names(
-    names: Sequence[str],
-    synsets: Sequence[str],
-    aliases: Mapping[str, Sequence[str]] | None = None,
+    names: Sequence[str], synsets: Sequence[str], table: str | Path | None = None
 ) -> list[Match]:
-    """What each name means to a classifier of these ImageNet synsets."""
-    aliases = aliases or {}
-    for name in aliases:
-        if name not in names:
-            raise InputError(f"alias of {name!r}: no such class ({did_you_mean(name, names)})")
-    matcher = _Matcher(synsets)
-    spelt = [
-        [part for text in (name, *aliases.get(name, ())) for part in _parts(text)] for name in names
-    ]
+    """What each name means to a classifier of these synsets, by the user's table or by WordNet."""
+    if table is not None:
+        return read_names(table, names)
+    matcher, spelt = _Matcher(synsets), [_parts(name) for name in names]
     known = sum(any(matcher.is_known(part) for part in parts) for parts in spelt)
     if len(names) >= 4 and known < LEAST_KNOWN * len(names):
         return [Match(name) for name in names]
-    return [
-        matcher.match_all(name, parts, name in aliases)
-        for name, parts in zip(names, spelt, strict=True)
-    ]
+    return [matcher.match_all(name, parts) for name, parts in zip(names, spelt, strict=True)]
 
 
 class _Matcher:
@@ -158,8 +167,8 @@ class _Matcher:
         """Whether WordNet's table has the name or its head noun."""
         return bool(self.wordnet.senses(name) or self.wordnet.senses(name.split(" ")[-1]))
 
-    def match_all(self, name: str, parts: Iterable[str], has_alias: bool) -> Match:
-        """The senses of all parts of a name, and of its aliases."""
+    def match_all(self, name: str, parts: Iterable[str]) -> Match:
+        """The senses of all parts of a name."""
         senses: dict[int, float] = {}
         rules = []
         for part in parts:
@@ -170,8 +179,8 @@ class _Matcher:
                 senses[line] = max(weight, senses.get(line, 0.0))
         if not senses:
             return Match(name)
-        most, rule = max(senses.values()), "alias" if has_alias else rules[0]
-        return Match(name, {self.wordnet.ids[line]: w / most for line, w in senses.items()}, rule)
+        most, ids = max(senses.values()), self.wordnet.ids
+        return Match(name, {ids[line]: w / most for line, w in senses.items()}, rules[0])
 
     def match(self, name: str) -> tuple[str, dict[int, float]]:
         """The first rule that gives any class, and the senses."""

@@ -26,7 +26,16 @@ from g2netpl.reports.plots import (
     plot_histogram,
     quartiles,
 )
-from g2netpl.reports.tables import Grid, grid, groups, measures, moments, spread, summarise
+from g2netpl.reports.tables import (
+    Grid,
+    grid,
+    groups,
+    measures,
+    moments,
+    shown_method,
+    spread,
+    summarise,
+)
 from g2netpl.runs.records import CellResult, Content, read_run
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import check_record
@@ -106,7 +115,9 @@ def _grid(rows: Sequence[Row]) -> Grid:
         key: None if lost else moments([row[measure] for row in trained])[0]
         for key, (trained, lost) in groups(rows).items()
     }
-    return grid(summarise(rows), means, {row["method"]: row["method"] for row in rows})
+    return grid(
+        summarise(rows), means, {row["method"]: shown_method(row["method"]) for row in rows}
+    )
 
 
 def _histories(rows: Sequence[Row], setting: str) -> dict[str, list[History]]:
@@ -164,7 +175,8 @@ def _table(rows: Sequence[Row], has_test: bool) -> Content:
             row["weight"] or "–",
             "diverged" if "diverged" in row else epoch,
         )
-        what = (row["method"], row["setting"], row["seed"], f"{row['learning_rate']:g}")
+        method, rate = shown_method(row["method"]), f"{row['learning_rate']:g}"
+        what = (method, row["setting"], row["seed"], rate)
         return [*what, *chosen, *(spread([row[key]]) for key in metrics)]
 
     header = ("method", "setting", "seed", "learning rate", "batch", "weight", "epoch")

@@ -38,6 +38,14 @@ def plus_minus(mean: float | None, deviation: float | None) -> str:
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
 
+def shown_method(method: str) -> str:
+    """A row's method in words: `an:prior=names` is `an +names`."""
+    name, *changes = method.split(":")
+    priors = {"prior=names": " +names", "prior=file": " +scores"}
+    mark = "".join(priors.get(change, "") for change in changes)
+    return ":".join([name, *(change for change in changes if change not in priors)]) + mark
+
+
 def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
     """For every (method, setting): the runs, and how many more diverged."""
     together: dict[Place, list[Row]] = {}
@@ -77,7 +85,7 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
     settings = list(dict.fromkeys(setting for _, setting in summary))
     methods = list(dict.fromkeys(method for method, _ in summary))
     texts = [line for lines in summary.values() for line in lines]
-    names = min(max(len(name) for name in ("method", *methods)), width // 2)
+    names = min(max(len(name) for name in ("method", *map(shown_method, methods))), width // 2)
     many = max(1, (width - names - 4) // (max(map(len, (*settings, *texts))) + 3))
     metric = "test mAP × 100, best validation epoch and last epoch"
     if measures(rows) == ("validation_map",):
@@ -99,7 +107,7 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
         for method in methods:
             cells = [summary.get((method, setting), []) for setting in shown]
             if any(cells):
-                table.add_row(method, *("\n".join(lines) for lines in cells))
+                table.add_row(shown_method(method), *("\n".join(lines) for lines in cells))
         tables.append(table)
     return tables
 
@@ -124,7 +132,7 @@ def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
         values = [value for of in measures(rows) for value in moments([row[of] for row in trained])]
         values.append(moments([row["undecided"] for row in trained])[0])
         texts = ["" if value is None else f"{value:.2f}" for value in values]
-        lines.append([*key, len(trained), *chosen, *texts, lost])
+        lines.append([shown_method(key[0]), key[1], len(trained), *chosen, *texts, lost])
     return lines
 
 

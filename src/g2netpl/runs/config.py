@@ -8,7 +8,7 @@ from g2netpl.labels.files import Files
 from g2netpl.labels.io import FORMATS, ReadOptions, read_aliases, read_classes
 from g2netpl.labels.io.options import Absent, Contradictions, Duplicates
 from g2netpl.runs.tracker_names import parse_trackers
-from g2netpl.runs.train_config import TrainConfig, path_text
+from g2netpl.runs.train_config import PRIORS, TrainConfig, path_text
 from g2netpl.utils.errors import did_you_mean
 from g2netpl.utils.options import (
     Options,
@@ -21,7 +21,7 @@ DATA_PATHS = {
     *("labels", "images", "test_labels", "test_images", "validation_labels", "classes"),
     *("unlabelled", "groups", "aliases"),
 }
-PATHS = DATA_PATHS | {"output", "weights", "cache", "resume_labels"}
+PATHS = DATA_PATHS | {"output", "weights", "cache", "resume_labels", "prior", "names"}
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 
 
@@ -207,4 +207,5 @@ class RunConfig(DataConfig, TrainConfig):
 def is_path(key: str, value: object) -> bool:
     """Whether what a key is set to leads to a file or folder, or to several."""
     elsewhere = isinstance(value, str) and is_address(value)
-    return key in PATHS and not elsewhere and (key, value) != ("groups", GROUPS_BY_FOLDER)
+    is_word = (key, value) == ("groups", GROUPS_BY_FOLDER) or (key == "prior" and value in PRIORS)
+    return key in PATHS and not elsewhere and not is_word

@@ -68,6 +68,11 @@ class Exported:
 def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
     """Write a bundle; it is checked on `photos`, or else on drawn pictures."""
     path = Path(path)
+    if run.prior_kind == "scores":
+        raise InputError(
+            f"{run.folder}: was trained with --prior FILE, whose scores a bundle cannot hold; "
+            "train with --prior names or none"
+        )
     contents = describe(run)
     content = _serialised(run, contents)
     difference, images = _difference(run, content, path, photos)

@@ -12,6 +12,7 @@ logits.npy        (N, L) float16: what the network says of every image, those it
                   as probabilities that few bits could not tell sure from very sure
 labels.npz        the image names, what was observed about them, and which have soft labels
 decisions.json    calibration and thresholds, see thresholds.py
+names.csv         what the class names mean to the backbone's classifier, if they are used
 classes.csv       each class with its threshold, and what that rests on
 result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
@@ -34,7 +35,7 @@ MODEL, SOFT_LABELS, LOGITS, LABELS = (
     *("logits.npy", "labels.npz"),
 )
 THRESHOLDS, RESULT, EVALUATION = "decisions.json", "result.json", "evaluation.json"
-CLASSES, COMPLETED = "classes.csv", "completed.csv"
+CLASSES, NAMES, COMPLETED = "classes.csv", "names.csv", "completed.csv"
 HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
 

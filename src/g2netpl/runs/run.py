@@ -32,6 +32,7 @@ from g2netpl.utils.options import parse_record
 
 if TYPE_CHECKING:
     from g2netpl.core.models import Model
+    from g2netpl.runs.prior import ScoreTable
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Run(Classifier):
 
     folder: Path
     about: Content  # run.json
+    prior: "ScoreTable | None" = None  # scores of the images, if it was trained with a file of them
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
@@ -111,6 +113,11 @@ class Run(Classifier):
         return str(self.about["annotation"])
 
     @property
+    def prior_kind(self) -> str:
+        """What was known about the classes before any tag: names, scores or none."""
+        return str(self.about["resolved"].get("prior", "none"))
+
+    @property
     def train_from(self) -> str | None:
         """The first trained block of a partial fine-tuning."""
         return self.about["resolved"].get("train_from")  # type: ignore[no-any-return]
@@ -175,19 +182,21 @@ class Run(Classifier):
 
         from g2netpl.core.methods import find_method
         from g2netpl.core.models import build_backbone, build_model
+        from g2netpl.core.prior import prior_from_state
 
         config, path = self.config, self.folder / MODEL
         backbone = build_backbone(config.backbone, pretrained=False, image_size=config.image_size)
-        model = build_model(
-            backbone,
-            len(self.classes),
-            annotation=self.annotation,
-            k=self.expected_positives,
-            hidden=config.hidden,
-            trains_sigmoids=find_method(config.method).method.trains_sigmoids,
-        )
         try:
             state = load(path.read_bytes())
+            model = build_model(
+                backbone,
+                len(self.classes),
+                annotation=self.annotation,
+                k=self.expected_positives,
+                hidden=config.hidden,
+                trains_sigmoids=find_method(config.method).method.trains_sigmoids,
+                prior=prior_from_state(state),
+            )
             model.load_state_dict(state)
         except Exception as problem:  # damaged files raise errors of every kind
             first = (str(problem).splitlines() or ["damaged"])[0]
@@ -208,12 +217,13 @@ class Run(Classifier):
         from g2netpl.core.inference import predict_all
         from g2netpl.core.models import Model
         from g2netpl.images.engine import quick
-        from g2netpl.images.loader import ImageSource, in_stretches
+        from g2netpl.images.loader import ImageSource, Source, WithPrior, in_stretches
 
-        def source(paths: Sequence[str]) -> ImageSource:
+        def source(paths: Sequence[str]) -> Source:
             most = len(paths) if max_bad is None else max_bad
             how = (self.config.image_size, self.mean, self.std)
-            return ImageSource(paths, *how, workers=workers, max_bad=most)
+            images = ImageSource(paths, *how, workers=workers, max_bad=most)
+            return images if self.prior is None else WithPrior(images, self.prior.q_of(paths))
 
         model = None
         for part in in_stretches(lists, source):

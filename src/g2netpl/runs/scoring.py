@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,21 +15,32 @@ from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.completion import fill_in, mark_between, prediction_columns, prediction_kinds
 from g2netpl.runs.hub import is_bundle
 from g2netpl.runs.parts import Block, Made
-from g2netpl.runs.run import load_run
+from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.sure import Sure
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.arrays import Scores
+from g2netpl.utils.errors import InputError
 
 Find = Callable[[Sequence[str]], Sequence[str]]  # of names, the paths
 ScoreEach = Callable[..., Iterator[Scores]]  # as `Classifier.score_each`; NaN where unreadable
 
 
-def load_classifier(name: str, device: str = "cpu") -> Classifier:
-    """A bundle, or the run in a folder; `auto` has its network on a GPU if there is one."""
+def load_classifier(name: str, device: str = "cpu", prior: str | None = None) -> Classifier:
+    """A bundle, or the run in a folder; `auto` has its network on a GPU if there is one.
+
+    `prior` is a file with the scores of the images, for a run that was trained with one.
+    """
+    is_with_scores = not is_bundle(name) and Run.open(name).prior_kind == "scores"
+    if prior is not None and not is_with_scores:
+        raise InputError(f"--prior: {name} was not trained with a file of scores; leave it out")
     if is_bundle(name):
         return load_bundle(name)
     run = load_run(name)
+    if prior is not None:
+        from g2netpl.runs.prior import read_scores
+
+        run = replace(run, prior=read_scores(prior, run.classes))
     if device == "auto":
         run.model.to(launched.device_of(device))
     return run

@@ -20,6 +20,7 @@ from g2netpl.utils.options import (
 )
 from g2netpl.utils.stores import check_secrets
 
+PRIORS = ("auto", "names", "none")  # what `prior` may say instead of a file
 USUAL_EPOCHS, LINEAR_STEPS = 10, 500  # the latter where the former bring fewer
 
 PhaseMode = Literal["full", "partial", "linear"]  # trained: everything, upper blocks, the head
@@ -59,6 +60,15 @@ class TrainConfig(Options):
     backbone: str = Field(default="lite0", description="tiny, lite0 to lite2, or any timm name")
     pretrained: bool = Field(default=True, description="start from pretrained weights")
     weights: str | None = Field(default=None, description="backbone file, .safetensors or .pth")
+    prior: str = Field(
+        default="auto",
+        description="scores of the classes before any tag: names (the backbone's ImageNet "
+        "classifier and the class names), none, a FILE of another tagger's scores (image x class), "
+        "or auto: names if the backbone has such a classifier",
+    )
+    names: str | None = Field(
+        default=None, description="corrected table of --names-out: what each class name means"
+    )
     hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
@@ -150,7 +160,7 @@ class TrainConfig(Options):
             raise ValueError("must be greater than 0")
         return value
 
-    @field_validator("weights", "cache", mode="before")
+    @field_validator("weights", "cache", "prior", "names", mode="before")
     @classmethod
     def _text_of_file(cls, value: object) -> object:
         return path_text(value)

@@ -53,8 +53,8 @@ def _both_parts(trainer: Trainer, source: Source) -> tuple[Scores, Scores | None
     """Probabilities (N, L) by the softmax, and by the sigmoids if there are any."""
     model: Any = trainer.model
 
-    def parts(images: Tensor) -> Tensor:
-        both = [part for part in model.head.parts(model(images)) if part is not None]
+    def parts(images: Tensor, prior: Tensor | None) -> Tensor:
+        both = [part for part in model.head.parts(model(images, prior)) if part is not None]
         return torch.stack(both, dim=1).float().sigmoid()
 
     found = compute_all(model, parts, source)
@@ -75,7 +75,7 @@ def _learn_shown(trainer: Trainer, head: SampledPositiveHead) -> npt.NDArray[np.
     if not is_of_all and len(rows) > _MOST:
         rows = np.random.default_rng(config.seed).permutation(rows)[:_MOST]
     source = Part(trainer.inputs.training(trainer.mode), rows)
-    features = compute_all(trainer.model, trainer.model.backbone, source)
+    features = compute_all(trainer.model, lambda images, _: trainer.model.backbone(images), source)
     readable = np.isfinite(features).all(axis=1)
     asked = np.flatnonzero(readable & (has_tag | is_unknown)[rows])[:_MOST]
     found = shown_by_vectors(features[asked], has_tag[rows[asked]])

@@ -1,10 +1,11 @@
 """What the model sees: image files, features or activations of frozen blocks, or arrays."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from g2netpl.core.freezing import SplitBackbone, frozen_below
 from g2netpl.core.methods import find_method
 from g2netpl.core.models import Backbone, build_backbone
+from g2netpl.core.prior import Prior
 from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
 from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.feature_cache import cache_key, default_cache, file_bytes, get_or_compute
@@ -24,13 +26,16 @@ from g2netpl.images.loader import (
     MirroredPart,
     Part,
     Source,
+    WithPrior,
     by_headers,
+    plain_groups,
 )
 from g2netpl.images.pixels import Tried, check_bad
 from g2netpl.images.sources import shards_of
 from g2netpl.images.transforms import PAIR, ViewName, kept_views
 from g2netpl.labels.table import IndexArray
 from g2netpl.runs.metrics import Truth
+from g2netpl.runs.prior import ScoreTable
 from g2netpl.runs.train_config import USUAL_EPOCHS, PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
@@ -39,6 +44,8 @@ from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.memory import show_size
 from g2netpl.utils.progress import Work
+
+SplitName = Literal["file", "validation", "test"]  # the label file that lists the images
 
 
 def backbone_of(config: TrainConfig) -> Backbone:
@@ -61,10 +68,19 @@ class Validation:
 
 
 class DataModule:
-    """Where the images of each split come from, for each mode of training."""
+    """Where the images of each split come from, for each mode of training.
+
+    With the `scores` of a `prior`, or names and a frozen backbone, q comes with the images.
+    """
 
     data: TrainingData
     backbone: Backbone
+    prior: Prior | None = None
+    scores: ScoreTable | None = None
+
+    def __init__(self, data: TrainingData) -> None:
+        self.data = data
+        self._q: dict[SplitName, Tensor] = {}
 
     @property
     def split(self) -> SplitBackbone:
@@ -74,9 +90,35 @@ class DataModule:
     def prepare(self) -> None:
         """Do before the first epoch what can fail."""
 
+    def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
+        """The images of a label file, without a prior; None if there is no such file."""
+        raise NotImplementedError
+
+    def source(self, split: SplitName, mode: PhaseMode) -> Source | None:
+        """The images of a label file, with a prior that is known."""
+        found = self.inputs(split, mode)
+        if found is None or self.prior is None:
+            return found
+        if split not in self._q and self.scores is not None:
+            self._q[split] = self.scores.q_of(self._images_of(split))
+        elif split not in self._q and mode == "linear":
+            parts = found.load(plain_groups(len(found), 1024), None)
+            prior = copy.deepcopy(self.prior).cpu()
+            self._q[split] = torch.cat([prior(part) for part in parts])
+        is_known = self.scores is not None or mode == "linear"
+        return WithPrior(found, self._q[split]) if is_known else found
+
+    def _images_of(self, split: SplitName) -> tuple[str, ...]:
+        data = self.data
+        test = None if data.test is None else data.test.table
+        table = {"file": data.table, "validation": data.validation, "test": test}[split]
+        return () if table is None else table.images
+
     def all(self, mode: PhaseMode) -> Source:
         """Every image of the table, in its order."""
-        raise NotImplementedError
+        found = self.source("file", mode)
+        assert found is not None
+        return found
 
     def training(self, mode: PhaseMode) -> Source:
         """The training part."""
@@ -90,11 +132,12 @@ class DataModule:
 
     def held_out(self, mode: PhaseMode) -> Source:
         """The images that the epoch is chosen by."""
-        return Part(self.all(mode), self.data.held_out)
+        own = self.source("validation", mode) if self.data.validation_paths else None
+        return own or Part(self.all(mode), self.data.held_out)
 
     def test(self, mode: PhaseMode) -> Source | None:
         """The test images."""
-        return None
+        return self.source("test", mode)
 
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """Vectors of some training images, for the estimate of k."""
@@ -115,17 +158,14 @@ class TensorDataModule(DataModule):
         test: Tensor | None = None,
         backbone: Backbone | None = None,
     ) -> None:
-        self.data, self._all = data, ArraySource(inputs)
+        super().__init__(data)
+        self._all = ArraySource(inputs)
         self._test = None if test is None else ArraySource(test)
         self.backbone = backbone or Backbone(nn.Identity(), inputs.shape[1])
 
-    def all(self, mode: PhaseMode) -> Source:
-        """Every row."""
-        return self._all
-
-    def test(self, mode: PhaseMode) -> Source | None:
-        """The test rows."""
-        return self._test
+    def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
+        """The rows of the table, or of the test."""
+        return {"file": self._all, "test": self._test}.get(split)
 
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """The rows as they are, as vectors."""
@@ -144,7 +184,8 @@ class ImageDataModule(DataModule):
         backbone: Backbone,
         console: Console,
     ) -> None:
-        self.config, self.data, self.backbone, self.console = config, data, backbone, console
+        super().__init__(data)
+        self.config, self.backbone, self.console = config, backbone, console
         self._sources: dict[tuple[str, PhaseMode], Source] = {}
         self._bad: dict[str, str] = {}
         self._engines: dict[int, nn.Module] = {}
@@ -168,19 +209,12 @@ class ImageDataModule(DataModule):
                 self._bad |= {source.dataset.paths[row]: text for row, text in source.bad.items()}
         return sorted(self._bad.values())
 
-    def all(self, mode: PhaseMode) -> Source:
-        """Every image of the label file, in its order."""
-        return self._source("file", self.data.paths, mode)
-
-    def held_out(self, mode: PhaseMode) -> Source:
-        """Of the label file, or of the user's own validation file."""
-        own = self.data.validation_paths
-        return super().held_out(mode) if own is None else self._source("validation", own, mode)
-
-    def test(self, mode: PhaseMode) -> Source | None:
-        """The test images."""
-        test = self.data.test
-        return None if test is None else self._source("test", test.paths, mode)
+    def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
+        """Images of the label file, of the user's own validation file, or of the test."""
+        data = self.data
+        test = None if data.test is None else data.test.paths
+        paths = {"file": data.paths, "validation": data.validation_paths, "test": test}[split]
+        return None if paths is None else self._source(split, paths, mode)
 
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """Features of some training images, for the estimate of k."""

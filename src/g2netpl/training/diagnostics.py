@@ -106,7 +106,7 @@ class Diagnostics:
         model.zero_grad()
         with evaluating(model), distributed.local_only():
             for rows, images in zip(groups, self.source.load(groups, None, device), strict=True):
-                batch = readable_batch(rows, images, method.observed)
+                batch = readable_batch(self.source, rows, images, method.observed)
                 if not len(batch):
                     continue
                 part = len(batch) / len(self.sample)

@@ -222,7 +222,7 @@ def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Featu
             for epoch in range(-(-_STEPS // -(-len(train) // 64))):
                 groups = epoch_groups(len(train), 64, seed, epoch)
                 batches = (
-                    readable_batch(rows, images, method.observed)
+                    readable_batch(source, rows, images, method.observed)
                     for rows, images in zip(groups, source.load(groups, epoch), strict=True)
                 )
                 train_epoch(model, method, batches, step, 0.0)

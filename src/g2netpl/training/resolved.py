@@ -76,6 +76,7 @@ def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
         "learning_rate": {phase.mode: config.lr(phase.mode) for phase in trainer.phases},
         "annotation": trainer.annotation,
         "expected_positives": trainer.k,
+        "prior": trainer.prior.kind,
         "options": trainer.method.resolved_options(),
         "device": trainer.device.type,
         "ranks": distributed.size(),
@@ -136,6 +137,9 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
         "method": f"{config.method} ({options})" if options else config.method,
         "annotation": f"{trainer.annotation} ({trainer.annotation_reason})",
         "k": f"{trainer.k:.2f} expected positives per image ({trainer.k_origin})",
+        "prior": trainer.prior.reason
+        if trainer.prior.kind == "names"
+        else f"{trainer.prior.kind} ({trainer.prior.reason})",
         "model": f"{config.backbone} at {config.image_size} px, {mode}",
         "epochs": f"{epochs}; batch size {config.batch_size}, {config.optimizer}, "
         f"seed {config.seed}, {found['device']}"

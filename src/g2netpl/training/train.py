@@ -8,10 +8,12 @@ from typing import Any
 
 from g2netpl.core.plugins import LOADED
 from g2netpl.images.workers import with_resume_advice
+from g2netpl.labels.class_names import write_names
 from g2netpl.labels.files import each_file
-from g2netpl.runs.config import PATHS, RunConfig
-from g2netpl.runs.folder import HISTORY, RESULT, RUN, is_finished
+from g2netpl.runs.config import PATHS, RunConfig, is_path
+from g2netpl.runs.folder import HISTORY, NAMES, RESULT, RUN, is_finished
 from g2netpl.runs.ownership import check_folder, check_unchanged, is_empty, set_aside
+from g2netpl.runs.prior import find_prior
 from g2netpl.runs.records import RUN_FORMAT, read_training, write_history
 from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.tracker_names import is_inside
@@ -39,6 +41,7 @@ from g2netpl.training.warm_start import (
     compared_with,
     continue_from,
     decisions_for,
+    earlier_prior,
     with_decisions,
     write_decided,
 )
@@ -141,10 +144,14 @@ def _train(
     inputs = ImageDataModule(config, data, backbone, console)
     checkpointing = Checkpointing(config, interrupts)
     k, annotation = _as_before(config, resume)
+    prior = find_prior(config, data.table.classes, backbone)
+    if config.resume_labels is not None:
+        prior = earlier_prior(config.resume_labels, prior)
     trainer = Trainer(
         config,
         data,
         inputs,
+        prior=prior,
         k=k,
         annotation=annotation,
         uninterrupted=interrupts.noted,
@@ -162,6 +169,8 @@ def _train(
     if distributed.is_main() and not resume:
         _set_aside_old(folder, lock)
         write_json(folder / RUN, about)
+        if trainer.prior.matches:
+            write_names(folder / NAMES, trainer.prior.matches)
         if decisions:
             write_decided(folder, decisions)
     interrupts.begun(command)
@@ -254,7 +263,7 @@ def _description(
         "versions": versions(),
         "weights": weights_identity(config),
         "data": {
-            "fingerprints": data.fingerprints,
+            "fingerprints": data.fingerprints | _digests(config),
             "earlier_model": None if digest is None else digest.hex(),
             "images": len(data.table),
             "training_images": len(data.training),
@@ -263,6 +272,13 @@ def _description(
         },
         "classes": list(data.table.classes),
     }
+
+
+def _digests(config: RunConfig) -> dict[str, str]:
+    """Short names of the content of files that the prior depends on."""
+    files = {key: getattr(config, key) for key in ("prior", "names")}
+    digests = {key: file_digest(file) for key, file in files.items() if file and is_path(key, file)}
+    return {key: digest.hex() for key, digest in digests.items() if digest is not None}
 
 
 def _is_finished(folder: Path, about: dict[str, Any], console: Console) -> bool:

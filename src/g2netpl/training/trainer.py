@@ -34,6 +34,7 @@ from g2netpl.core.methods import build_method
 from g2netpl.core.models import Model, batch_norms, build_model, build_optimizer, is_pretrained
 from g2netpl.images.loader import Part, Rows, Source, epoch_groups, shards_in
 from g2netpl.runs.metrics import can_rank, mean_average_precision
+from g2netpl.runs.prior import FoundPrior, find_prior
 from g2netpl.runs.records import Epoch
 from g2netpl.runs.train_config import PhaseMode, TrainConfig
 from g2netpl.training import expected_positives
@@ -115,7 +116,8 @@ class Callback:
 class Trainer:
     """Model, method, data and optimizer of one training run.
 
-    `k` and `annotation`, each with its origin, follow from configuration and data unless given.
+    `prior`, `k` and `annotation`, each with its origin, follow from configuration and data unless
+    given.
     `uninterrupted` is entered while a step or a change of state must not be interrupted.
     """
 
@@ -125,6 +127,7 @@ class Trainer:
         data: TrainingData,
         inputs: DataModule,
         *,
+        prior: FoundPrior | None = None,
         k: expected_positives.Expected | None = None,
         annotation: tuple[str, str] | None = None,
         callbacks: Sequence[Callback] = (),
@@ -134,6 +137,8 @@ class Trainer:
         self.callbacks, self.uninterrupted = list(callbacks), uninterrupted
         self.device = torch.device(device_of(config.device))
         self.phases = _phases(config, len(data.training))
+        self.prior = prior or find_prior(config, data.table.classes, inputs.backbone)
+        inputs.prior, inputs.scores = self.prior.prior, self.prior.scores
         self.k, self.k_origin, at_random = distributed.broadcast(
             k or expected_positives.find(config, data, inputs)
         )
@@ -158,6 +163,7 @@ class Trainer:
             hidden=config.hidden,
             dropout=self.method.dropout,
             trains_sigmoids=self.method.trains_sigmoids,
+            prior=self.prior.prior,
             seed=config.seed,
         ).to(self.device)
         if distributed.size() > 1:
@@ -359,10 +365,11 @@ class Trainer:
         self.parallel.train()
         for rows, images in zip(groups, self.source.load(groups, epoch, self.device), strict=True):
             self._seed(epoch, state.step)
-            batch = readable_batch(rows, images, self.method.observed)
+            batch = readable_batch(self.source, rows, images, self.method.observed)
             self._is_empty = not len(batch)
             if self._is_empty and distributed.size() > 1:  # all ranks make the same steps
-                batch = readable_batch(rows[:1], images[:1].nan_to_num(), self.method.observed)
+                first, observed = images[:1].nan_to_num(), self.method.observed
+                batch = readable_batch(self.source, rows[:1], first, observed)
             if len(batch):
                 self._batch = batch
                 _copy(self._statistics, self._kept)

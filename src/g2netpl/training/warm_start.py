@@ -18,11 +18,14 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
+from torch import Tensor
 
 from g2netpl.core.annotation import SampledPositiveHead
+from g2netpl.core.prior import prior_from_state
 from g2netpl.runs.answers import Decision, apply_decisions, latest, read_decisions
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import DECIDED, MODEL, REVIEW
+from g2netpl.runs.prior import FoundPrior
 from g2netpl.runs.run import Run
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trainer import Trainer
@@ -122,6 +125,14 @@ def with_decisions(
     )
 
 
+def earlier_prior(folder: str | Path, asked: FoundPrior) -> FoundPrior:
+    """The names of an earlier run; they are not matched again."""
+    if asked.kind == "scores" or asked.reason == "given":
+        return asked
+    prior = prior_from_state(_state(Path(folder) / MODEL))
+    return replace(asked, kind="none" if prior is None else "names", prior=prior)
+
+
 def continue_from(folder: str | Path, trainer: Trainer) -> None:
     """Start with the model and the pseudo-labels of an earlier run; 0.5 for images it had not."""
     _load_model(folder, trainer)
@@ -136,20 +147,24 @@ def continue_from(folder: str | Path, trainer: Trainer) -> None:
 
 
 def _load_model(folder: str | Path, trainer: Trainer) -> None:
-    path, model = Path(folder) / MODEL, trainer.full_model
+    model = trainer.full_model
     try:
-        state = load(path.read_bytes())
-        finite = all(bool(torch.isfinite(value).all()) for value in state.values())
-        if not finite:
-            raise InputError(f"{path}: has values that are not finite; train again")
-        model.load_state_dict(state)
-    except (OSError, SafetensorError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+        model.load_state_dict(_state(Path(folder) / MODEL))
     except RuntimeError:
         raise Refused(
-            f"resume_labels: the architecture of {folder} differs; use the same backbone, hidden "
-            f"and classes, or train on the file of g2netpl review {quote(str(folder))} --export "
-            "labels.csv"
+            f"resume_labels: the architecture of {folder} differs; use the same backbone, hidden, "
+            f"prior and classes, or train on the file of g2netpl review {quote(str(folder))} "
+            "--export labels.csv"
         ) from None
     if isinstance(model.head, SampledPositiveHead):
         model.head.reset_calibration(trainer.k)
+
+
+def _state(path: Path) -> dict[str, Tensor]:
+    try:
+        state = load(path.read_bytes())
+    except (OSError, SafetensorError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+        raise InputError(f"{path}: has values that are not finite; train again")
+    return state

@@ -1,0 +1,114 @@
+"""The prior of a run: class names that the backbone knows, another tagger's scores, or none."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from g2netpl.core.models import Backbone
+from g2netpl.core.prior import NamePrior, Prior, ScoresPrior, log_scores
+from g2netpl.labels.class_names import (
+    Match,
+    class_weights,
+    imagenet_synsets,
+    match_names,
+    summary,
+)
+from g2netpl.labels.names import match_known, normalize_name
+from g2netpl.runs.train_config import PRIORS, TrainConfig
+from g2netpl.utils.errors import InputError, did_you_mean
+
+
+@dataclass(frozen=True)
+class FoundPrior:
+    """What is known about the classes before any tag, and how."""
+
+    kind: Literal["names", "scores", "none"]
+    reason: str
+    prior: Prior | None = None
+    scores: "ScoreTable | None" = None
+    matches: Sequence[Match] = ()
+
+
+def find_prior(config: TrainConfig, classes: Sequence[str], backbone: Backbone) -> FoundPrior:
+    """The prior that a run asks for."""
+    if config.prior == "none":
+        return FoundPrior("none", "given")
+    if config.prior not in PRIORS:
+        table = read_scores(config.prior, classes)
+        return FoundPrior("scores", str(table), ScoresPrior(table.is_matched), table)
+    synsets = []
+    if backbone.classifier is not None:
+        synsets = imagenet_synsets(len(backbone.classifier[0]))
+    if backbone.classifier is None or not synsets:
+        why = f"the backbone {config.backbone} has no ImageNet classifier"
+        if config.prior == "names" or config.names is not None:
+            flag = "--prior names" if config.prior == "names" else "--names"
+            raise InputError(f"{flag}: {why}; leave it out")
+        return FoundPrior("none", why)
+    matches = match_names(classes, synsets, config.names)
+    groups = torch.from_numpy(class_weights(matches, synsets))
+    reason = summary(matches, synsets)
+    if not groups.any():
+        return FoundPrior("none", reason, matches=matches)
+    return FoundPrior("names", reason, NamePrior(*backbone.classifier, groups), matches=matches)
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores in [0, 1] of another tagger; NaN where one is missing."""
+
+    path: str
+    scores: pd.DataFrame  # a row per image, a column per class of the run
+
+    def __str__(self) -> str:
+        known, classes = int(self.is_matched.sum()), self.scores.shape[1]
+        return f"{self.path}: {len(self.scores):,} images, {known} of {classes} classes"
+
+    @cached_property
+    def is_matched(self) -> Tensor:
+        """(L,) bool: the classes that have any score."""
+        return torch.tensor(self.scores.notna().any(axis=0).tolist())
+
+    def q_of(self, images: Sequence[str]) -> Tensor:
+        """q (N, L) of images by name or path; 0 where the table has no score."""
+        top = os.path.commonpath([os.path.dirname(name) for name in images]) if images else ""
+        names = [normalize_name(os.path.relpath(name, top) if top else name) for name in images]
+        meant = match_known(self.scores.index, names, self.path)
+        rows = self.scores.rename(index=meant).reindex(names)
+        return log_scores(torch.from_numpy(rows.to_numpy(np.float32)))
+
+
+def read_scores(path: str, classes: Sequence[str]) -> ScoreTable:
+    """A CSV or Parquet file: a column of image names, and a column for each scored class."""
+    try:
+        is_parquet = Path(path).suffix.lower() in (".parquet", ".pq")
+        frame = pd.read_parquet(path) if is_parquet else pd.read_csv(path, converters={0: str})
+    except (OSError, ValueError) as problem:
+        first = (str(problem).splitlines() or ["damaged"])[0]
+        raise InputError(f"{path}: cannot be read as CSV or Parquet ({first:.200})") from None
+    column = "image" if "image" in frame else str(frame.columns[0])
+    found = [name for name in classes if name in frame]
+    if not found:
+        near = did_you_mean(str(frame.columns[-1]), classes)
+        raise InputError(f"{path}: no column is a class of the labels ({near})")
+    images = frame[column].astype(str).map(normalize_name)
+    if images.duplicated().any():
+        raise InputError(f"{path}: image {images[images.duplicated()].iloc[0]!r} has two rows")
+    scores = frame[found].apply(pd.to_numeric, errors="coerce")
+    is_wrong = (scores.isna() & frame[found].notna()) | (scores < 0) | (scores > 1)
+    if is_wrong.to_numpy().any():
+        row, place = np.argwhere(is_wrong.to_numpy())[0]
+        value = frame[found].iloc[row, place]
+        raise InputError(
+            f"{path}: image {images.iloc[row]!r}, class {found[place]!r}: expected a score from 0 "
+            f"to 1 or nothing, got {value!r}"
+        )
+    return ScoreTable(path, scores.set_index(pd.Index(images)).reindex(columns=list(classes)))

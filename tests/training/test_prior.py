@@ -1,0 +1,319 @@
+"""The prior in a training run: names of the backbone's classifier, a file of scores, or none."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from small_trainer import HELD_OUT, INPUTS, TRAIN, TRUTH, VISIBLE, OnStep, assert_same
+from torch.nn import functional
+
+from g2netpl import RunConfig, load_run, train
+from g2netpl.cli import main
+from g2netpl.core.models import Backbone
+from g2netpl.core.prior import log_scores
+from g2netpl.labels.class_names import class_weights, imagenet_synsets, match_names
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.prior import read_scores
+from g2netpl.runs.train_config import TrainConfig
+from g2netpl.training.datamodule import TensorDataModule
+from g2netpl.training.expected_positives import Expected
+from g2netpl.training.splits import TrainingData
+from g2netpl.training.trainer import Trainer
+from g2netpl.utils.errors import InputError, Refused
+
+CLASSES = ("dog", "cat", "bus", "zzyzx")  # the last one is no word
+CLASSIFIER = (
+    torch.randn(1000, 6, generator=torch.Generator().manual_seed(1)),
+    torch.randn(1000, generator=torch.Generator().manual_seed(2)),
+)
+WEIGHTS = torch.from_numpy(
+    class_weights(match_names(CLASSES, imagenet_synsets(1000)), imagenet_synsets(1000))
+)
+
+
+def table(values, start=0):
+    return LabelTable(tuple(f"{start + row}.jpg" for row in range(len(values))), CLASSES, values)
+
+
+def data():
+    return TrainingData(
+        table(TRUTH), TRAIN, table(VISIBLE[:60]), HELD_OUT, table(TRUTH[60:], start=60)
+    )
+
+
+def trainer(classifier=CLASSIFIER, **changes):
+    keys = {"epochs": 3, "batch_size": 16, "learning_rate": 0.02, "mode": "linear", **changes}
+    config = TrainConfig(device="cpu", **keys)
+    backbone = Backbone(torch.nn.Identity(), 6, classifier=classifier)
+    inputs = TensorDataModule(data(), INPUTS, backbone=backbone)
+    return Trainer(config, data(), inputs, k=Expected(1.4, "given"))
+
+
+def by_hand(features):
+    """Sums of the classifier's probabilities over the classes of each name."""
+    weight, bias = CLASSIFIER[0].half().float(), CLASSIFIER[1]
+    return functional.softmax(features @ weight.T + bias, dim=1) @ WEIGHTS.T
+
+
+@pytest.mark.parametrize("annotation", ["random", "sampled"])
+@pytest.mark.parametrize("method", ["g2netpl", "an", "role", "em-apl", "sampled"])
+def test_without_a_prior_nothing_changes(method, annotation):
+    if method == "sampled" and annotation == "random":
+        annotation = None
+    one = trainer(prior="none", method=method, annotation=annotation)
+    two = trainer(classifier=None, method=method, annotation=annotation)
+    one.fit()
+    two.fit()
+    assert_same(one, two)
+    assert not any("prior" in name or "factor" in name for name in one.last_model)
+    assert (one.prior.kind, one.prior.reason) == ("none", "given")
+    assert two.prior.reason == "the backbone lite0 has no ImageNet classifier"
+
+
+def test_names_predict_before_any_training():
+    """With a head of zeros the logits are q: the log of the summed probabilities, over 0.01."""
+    model = trainer(annotation="random").full_model
+    with torch.no_grad():
+        for parameter in model.head.classifier.parameters():
+            parameter.zero_()
+        logits = model.predict(INPUTS)
+    expected = (by_hand(INPUTS)[:, :3].clamp(min=1e-4) / 0.01).log().clamp(-4.6, 4.6)
+    assert torch.allclose(logits[:, :3], expected, atol=1e-4)
+    assert torch.equal(logits[:, 3], torch.zeros(80))
+
+
+@pytest.mark.parametrize("method", ["g2netpl", "wan", "epr", "role", "em-apl", "gr", "ups"])
+@pytest.mark.parametrize("annotation", ["random", "sampled"])
+def test_scores_of_the_source_are_those_of_the_model(method, annotation):
+    """In training q is computed once for each image; a trained model computes it again."""
+    fitted = trainer(method=method, annotation=annotation)
+    fitted.fit()
+    by_source = fitted.predict(fitted.state.best_model, fitted.inputs.all("linear"))
+    with torch.no_grad():
+        by_model = fitted.full_model.eval().predict(INPUTS).sigmoid()
+    np.testing.assert_allclose(by_source, by_model.numpy(), atol=1e-5)
+    factor = fitted.full_model.head.state_dict()
+    name = "factor" if annotation == "random" else "tag_factor"
+    assert (factor[name][:3] != 1).any()
+    assert factor[name][3] == 1  # nothing is known about the last class
+
+
+def test_single_labels_with_a_class_that_is_not_matched():
+    """An unmatched class neither wins everywhere nor is lost: its bias is learnt."""
+    random = np.random.default_rng(0)
+    truth = random.integers(0, 4, 80)
+    values = np.eye(4, dtype=np.int8)[truth]
+    centres = torch.from_numpy(random.normal(size=(4, 6)).astype(np.float32)) * 2
+    x = centres[truth] + torch.from_numpy(random.normal(size=(80, 6)).astype(np.float32))
+    parts = replace(
+        data(),
+        table=table(values),
+        visible=table(values[:60]),
+        validation=table(values[60:], start=60),
+    )
+    config = TrainConfig(one_of=True, epochs=30, learning_rate=0.05, mode="linear", device="cpu")
+    backbone = Backbone(torch.nn.Identity(), 6, classifier=CLASSIFIER)
+    fitted = Trainer(config, parts, TensorDataModule(parts, x, backbone=backbone))
+    fitted.fit()
+    predicted = fitted.predict(fitted.state.best_model, fitted.inputs.all("linear"))
+    assert fitted.prior.kind == "names"
+    right = predicted.argmax(axis=1) == truth
+    assert right.mean() > 0.85
+    assert all(right[truth == column].mean() > 0.6 for column in range(4))
+
+
+def test_a_resumed_run_is_bitwise_the_same():
+    class Stop(Exception):
+        pass
+
+    whole, first, second = trainer(), trainer(), trainer()
+    whole.fit()
+    kept = {}
+
+    def stop(running):
+        if running.state.finished == 1 and running.state.step == 1:
+            import copy
+
+            kept["state"] = copy.deepcopy(running.state_dict())
+            raise Stop
+
+    first.callbacks.append(OnStep(stop))
+    with pytest.raises(Stop):
+        first.fit()
+    second.fit(kept["state"])
+    assert_same(whole, second)
+
+
+def test_names_that_are_asked_for_and_not_to_be_had():
+    with pytest.raises(InputError, match="--prior names: the backbone lite0 has no ImageNet"):
+        trainer(classifier=None, prior="names")
+
+
+# --- a file of scores -----------------------------------------------------------------------------
+
+
+def write_scores(path, rows=range(80)):
+    scores = np.random.default_rng(5).random((80, 3)).astype(np.float32)
+    frame = pd.DataFrame(scores, columns=["cat", "dog", "zzyzx"])
+    frame.insert(0, "image", [f"{row}.jpg" for row in range(80)])
+    frame.loc[3, "cat"] = np.nan
+    frame = frame.iloc[list(rows)]
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    return scores
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_file_of_scores(tmp_path, ending):
+    path = tmp_path / f"scores{ending}"
+    scores = write_scores(path, [*range(40), *range(50, 80)])
+    fitted = trainer(prior=str(path), annotation="random")
+    with torch.no_grad():
+        for parameter in fitted.full_model.head.classifier.parameters():
+            parameter.zero_()
+    fitted._start_phase(0, None)
+    logits = fitted.predict(fitted.full_model.state_dict(), fitted.inputs.all("linear"))
+    expected = np.full((80, 4), 0.5)
+    for row in (*range(40), *range(50, 80)):
+        for column, score in zip((1, 0, 3), scores[row], strict=True):
+            if (row, column) != (3, 1):
+                expected[row, column] = 1 / (1 + 0.01 / max(score, 1e-4))
+    bounded = np.clip(np.log(expected / (1 - expected)), -4.6, 4.6)
+    np.testing.assert_allclose(np.log(logits / (1 - logits)), bounded, atol=1e-3)
+    fitted.fit()
+    assert fitted.prior.kind == "scores"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("image,kat\n1.jpg,0.5\n", "no column is a class of the labels .*did you mean 'cat'"),
+        ("image,cat\n1.jpg,1.5\n", "image '1.jpg', class 'cat': expected a score from 0 to 1"),
+        ("image,cat\n1.jpg,high\n", "image '1.jpg', class 'cat': .* got 'high'"),
+        ("image,cat\n1.jpg,0.5\n1.jpg,0.6\n", "image '1.jpg' has two rows"),
+        ("", "cannot be read as CSV"),
+    ],
+)
+def test_mistakes_in_a_file_of_scores(tmp_path, text, problem):
+    path = tmp_path / "scores.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=problem):
+        read_scores(str(path), CLASSES)
+
+
+def test_scores_find_their_images_by_name_or_path(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("image,cat\na/1.jpg,0.5\nb/1.JPG,0.25\n")
+    found = read_scores(str(path), CLASSES)
+    for top in ("", "/photos/", "s3://bucket/"):
+        q = found.q_of([f"{top}b/1.jpg", f"{top}a/1.jpg", f"{top}c/1.jpg"])
+        assert torch.allclose(q[:, 1], log_scores(torch.tensor([0.25, 0.5, math.nan])))
+
+
+# --- a run folder -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    """A run with names, on lite0."""
+    folder = tmp_path_factory.mktemp("named")
+    labels = (photos / "train.csv").read_text().splitlines()
+    header = ["image", "dog", "cat", "bus", "crane", "Hund", "teapot", "clock", "ball", "cup", "e"]
+    (folder / "train.csv").write_text("\n".join([",".join(header), *labels[1:]]))
+    return train(RunConfig.read(keys(photos, folder), "test"))
+
+
+def keys(photos, folder, **changes):
+    return {
+        "labels": str(folder / "train.csv"),
+        "images": str(photos),
+        "only_listed": True,
+        "output": str(folder / "run"),
+        "setting": "fspl",
+        "backbone": "lite0",
+        "image_size": 32,
+        "epochs": 2,
+        "workers": 0,
+        "device": "cpu",
+        "cache": str(folder / "cache"),
+        **changes,
+    }
+
+
+def pictures(photos):
+    return [str(path) for path in sorted(photos.glob("*.png"))[:20]]
+
+
+def test_a_loaded_run_predicts_what_was_saved(run):
+    loaded = load_run(run.folder)
+    assert loaded.prior_kind == "names"
+    assert {"head.prior.weight", "head.prior.groups"} <= loaded.model.state_dict().keys()
+    scores = loaded.scores([f"{loaded.config.images}/{name}" for name in loaded.labels.images])
+    np.testing.assert_allclose(scores, loaded.predictions(), atol=2e-3)  # saved as 16 bits
+
+
+def test_a_bundle_has_the_names_inside(run, photos, tmp_path):
+    pytest.importorskip("onnxruntime")
+    from g2netpl import load_bundle
+    from g2netpl.runs.export import export
+
+    done = export(run, tmp_path / "b.onnx", pictures(photos))
+    assert done.difference <= 1e-4
+    theirs = load_bundle(tmp_path / "b.onnx").scores(pictures(photos))
+    np.testing.assert_allclose(theirs, run.scores(pictures(photos)), atol=1e-4)
+
+
+def test_training_continues_with_the_names_of_the_run(run, photos, tmp_path):
+    """They are not matched again: the classes' names may not even be known."""
+    shutil.copytree(run.folder.parent, tmp_path / "a")
+    answers = {"id": "0" * 32, "time": "2026-01-01T00:00:00.000Z", "action": "yes", "old": -1}
+    name = run.labels.images[0]
+    label = next(c for c, v in zip(run.classes, run.labels.observed[0], strict=True) if v == -1)
+    answers |= {"image": name, "class": label, "new": 1, "order": "random"}
+    (tmp_path / "a/run/review.jsonl").write_text(json.dumps(answers) + "\n")
+    more = {"resume_labels": str(tmp_path / "a/run"), "output": str(tmp_path / "b")}
+    second = train(RunConfig.read(keys(photos, tmp_path / "a", **more), "test"))
+    for part in ("weight", "groups", "columns"):
+        one, two = (each.model.state_dict()[f"head.prior.{part}"] for each in (run, second))
+        assert torch.equal(one, two)
+
+
+def test_a_run_with_a_file_of_scores_asks_for_scores(run, photos, tmp_path, capsys):
+    shutil.copytree(run.folder.parent, tmp_path / "a", ignore=shutil.ignore_patterns("run"))
+    names = [path.name for path in sorted(photos.glob("*.png"))]
+    scores = pd.DataFrame({"image": names, "dog": np.linspace(0, 1, len(names))})
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    more = {"prior": str(tmp_path / "scores.csv")}
+    with_file = train(RunConfig.read(keys(photos, tmp_path / "a", **more), "test"))
+    predict = ["predict", str(with_file.folder), "--images", str(photos), "--workers", "0"]
+    predict += ["--device", "cpu", "--output", str(tmp_path / "out.csv")]
+    assert main(predict) == 2
+    assert "trained with --prior FILE: give the scores" in capsys.readouterr().err
+    assert main([*predict, "--prior", str(tmp_path / "scores.csv")]) == 0
+    written = pd.read_csv(tmp_path / "out.csv").set_index("image")
+    saved = with_file.thresholds.calibrate(with_file.predictions())
+    expected = pd.DataFrame(saved, with_file.labels.images, with_file.classes)
+    shared = written.loc[expected.index, list(with_file.classes)]
+    np.testing.assert_allclose(shared, expected, atol=5e-3)
+    pytest.importorskip("onnxruntime")
+    assert main(["export", str(with_file.folder), "--output", str(tmp_path / "b.onnx")]) == 2
+    assert "scores" in capsys.readouterr().err
+    assert not (tmp_path / "b.onnx").exists()
+
+
+def test_a_changed_table_of_names_is_noticed_on_resume(run, photos, tmp_path):
+    folder = tmp_path / "a"
+    shutil.copytree(run.folder.parent, folder, ignore=shutil.ignore_patterns("run"))
+    names = folder / "names.csv"
+    names.write_text("class,synset\nHund,dog\n")
+    config = RunConfig.read(keys(photos, folder, names=str(names)), "test")
+    first = train(config)
+    assert first.model.state_dict()["head.prior.is_matched"].sum() == 1
+    (folder / "run" / "result.json").unlink()
+    names.write_text("class,synset\nHund,cat\n")
+    with pytest.raises(Refused, match="changed since the run began: the names"):
+        train(config, resume=True)
