@@ -37,7 +37,7 @@ $(READY): pyproject.toml
 ifdef CPU  # the newest builds without CUDA that the package index has for this Python
 	for package in torch torchvision; do \
 	  build=$$(.venv/bin/python -m pip index versions $$package 2>/dev/null | grep -o '[0-9.]*+cpu' | head -n 1); \
-	  test -n "$$build" || { echo "no CPU build of $$package on the package index for this Python: docs/start/install.md" >&2; exit 2; }; \
+	  test -n "$$build" || { echo "no CPU build of $$package on the package index for this Python: docs/tutorials/install.md" >&2; exit 2; }; \
 	  builds="$$builds $$package==$$build"; \
 	done; \
 	.venv/bin/python -m pip install --quiet $$builds

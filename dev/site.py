@@ -1,7 +1,8 @@
-"""What `make docs` does besides: pages outside docs, and the list of public names.
+"""What `make docs` adds to the pages: the command line, options of methods, public names, files.
 
-The docs link to files of the repository (sources, examples, the lab notebook). Each file that is
-linked becomes a page of the site below repository/, so that every link works without a network.
+A page asks for a part: `<!-- commands -->`, `<!-- options -->` or `<!-- public: MODULE -->`.
+The docs link to files of the repository (sources, examples, the lab notebook). Each of them becomes
+a page below repository/, so that every link works without a network.
 """
 
 import importlib
@@ -11,29 +12,32 @@ from pathlib import Path
 
 from mkdocs.structure.files import File
 
+from g2netpl.cli import COMMANDS, build_parser
+from g2netpl.core.methods import METHODS
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
-PUBLIC = re.compile(r"<!-- public: (\S+) -->")
+GENERATED = re.compile(r"<!-- (commands|options|public)(?:: (\S+))? -->")
 
 
-def place(path):
-    """Where a file of the repository is on the site."""
+def site_path(path):
+    """The place of a repository file on the site."""
     if path.is_relative_to(DOCS):
         return path.relative_to(DOCS).as_posix()
     name = f"repository/{path.relative_to(ROOT).as_posix()}"
     return f"{name}.md" if path.suffix == ".py" else name
 
 
-def origin(name):
-    """The file of the repository that a page of the site shows."""
+def repository_path(name):
+    """The repository file that a page of the site shows."""
     inside = name.removeprefix("repository/")
     return DOCS / name if inside == name else ROOT / inside.removesuffix(".py.md").rstrip("/")
 
 
-def linked(page, text):
-    """The files of the repository that a page links to."""
-    for target, _ in LINK.findall(text):
+def linked_files(page):
+    """The repository files that a page links to."""
+    for target, _ in LINK.findall(page.read_text(encoding="utf-8")):
         if "://" not in target:
             yield Path(os.path.normpath(page.parent / target))
 
@@ -43,48 +47,85 @@ def on_files(files, config):
     waiting = sorted(DOCS.rglob("*.md"))
     seen = set(waiting)
     while waiting:
-        page = waiting.pop()
-        for path in linked(page, page.read_text(encoding="utf-8")):
+        for path in linked_files(waiting.pop()):
             if path in seen or path.is_relative_to(DOCS) or not path.is_file():
                 continue
             seen.add(path)
             if path.suffix == ".py":
                 text = f"# {path.name}\n\n```python\n{path.read_text(encoding='utf-8')}```\n"
-                files.append(File.generated(config, place(path), content=text))
+                files.append(File.generated(config, site_path(path), content=text))
             else:
-                files.append(File.generated(config, place(path), abs_src_path=str(path)))
+                files.append(File.generated(config, site_path(path), abs_src_path=str(path)))
             if path.suffix == ".md":
                 waiting.append(path)
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links as the site has them, and the public names."""
+    """Insert the generated parts, and make links point at pages of the site."""
     if page.file.src_uri.endswith(".py.md"):
         return markdown
-    source = origin(page.file.src_uri)
-    markdown = PUBLIC.sub(lambda found: public_names(found[1]), markdown)
+    source = repository_path(page.file.src_uri)
+    parts = {"commands": commands, "options": options, "public": public_names}
+    markdown = GENERATED.sub(lambda match: parts[match[1]](*filter(None, [match[2]])), markdown)
 
-    def there(found):
-        target, anchor = found[1], found[2] or ""
-        path = Path(os.path.normpath(source.parent / target))
+    def site_link(match):
+        target, anchor = match[1], match[2] or ""
         if "://" in target:
-            return found[0]
-        return os.path.relpath(place(path), os.path.dirname(page.file.src_uri)) + anchor
+            return match[0]
+        path = Path(os.path.normpath(source.parent / target))
+        return os.path.relpath(site_path(path), os.path.dirname(page.file.src_uri)) + anchor
 
-    return LINK.sub(there, markdown)
+    return LINK.sub(site_link, markdown)
+
+
+def commands():
+    """The help of every command."""
+    os.environ["COLUMNS"] = "100"
+    choices = build_parser()._actions[-1].choices
+    lines = []
+    for name in COMMANDS:
+        lines += [f"## g2netpl {name}", "", "```text", help_of(choices[name]).rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def help_of(parser):
+    """The help of a command, whose flags are added when it is asked for."""
+    parser.add_flags(parser)
+    return parser.format_help()
+
+
+def options():
+    """The options of every method."""
+    lines = []
+    for name, entry in METHODS.items():
+        lines += [f"### `{name}`", "", f"{entry.summary}. {entry.source}.", ""]
+        if entry.grid:
+            key, values = entry.grid
+            tried = ", ".join("none" if value is None else f"{value:g}" for value in values)
+            lines += [f"`--search-weights` tries `{key}` {tried}.", ""]
+        defaults = entry.options({})
+        fields = type(defaults).model_fields
+        if fields:
+            lines += ["| option | default | meaning |", "| --- | --- | --- |"]
+        for key, field in fields.items():
+            value, meaning = getattr(defaults, key), (field.description or "").replace("|", "\\|")
+            lines.append(f"| `{key}` | {'none' if value is None else value} | {meaning} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def public_names(module):
-    """A part per name that a door of the package shows; what an earlier door has is named only."""
+    """The public names of a module; names of `g2netpl` are documented there only."""
     earlier = importlib.import_module("g2netpl").__all__ if module != "g2netpl" else []
-    names = getattr(importlib.import_module(module), "__all__", [])
-    own = [name for name in names if name not in earlier]
+    names = importlib.import_module(module).__all__
     lines = [f"## {module}", "", f"::: {module}", "    options:"]
     lines += ["      show_root_heading: false", "      show_root_toc_entry: false"]
     lines += ["      members: false", ""]
-    if len(own) < len(names):
-        lines += ["Also here: " + ", ".join(f"`{name}`" for name in names if name in earlier), ""]
-    for name in own:
-        lines += [f"::: {module}.{name}", ""]
+    repeated = [f"`{name}`" for name in names if name in earlier]
+    if repeated:
+        lines += ["Also here: " + ", ".join(repeated), ""]
+    for name in names:
+        if name not in earlier:
+            lines += [f"::: {module}.{name}", ""]
     return "\n".join(lines)

@@ -1,10 +1,9 @@
-"""The pages in docs: what they show runs, and they point at files that exist."""
+"""The pages of the repository: links, structure, generated parts, and the numbers in tables."""
 
 import csv
 import importlib
 import math
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_architecture import ROOMS
 
 import g2netpl
 from g2netpl.core import Batch, Output
@@ -20,19 +18,17 @@ from g2netpl.core.equations import best_response
 from g2netpl.core.methods import METHODS, build_method
 
 ROOT = Path(__file__).parents[2]
-LOG = ROOT / "dev" / "log"
-DOCS = ROOT / "docs"
-SHELVES = ("start", "use", "method", "develop")
+LOG, DOCS = ROOT / "dev" / "log", ROOT / "docs"
 PAGES = [
     *sorted(DOCS.rglob("*.md")),
     *sorted(LOG.glob("*.md")),
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / ".github").rglob("*.md")),
-    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "examples").rglob("*.md")),
 ]
 FOLDERS = ("benchmarks", "dev", "docs", "examples", "src", "tests", ".github")
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def text_of(page):
@@ -47,34 +43,29 @@ def anchors(page):
         yield re.sub(r"\s", "-", words)
 
 
-@each_page
+@every_page
 def test_links_lead_somewhere(page):
-    for target, anchor in re.findall(
-        r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")
-    ):
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
         if "://" not in target:
             path = page.parent / target if target else page
             assert path.exists(), target
             assert not anchor or anchor in anchors(path), (target, anchor)
 
 
-@each_page
-def test_paths_that_are_named_are_there(page):
-    """Those from the root of the repository, and modules by their room."""
+@every_page
+def test_paths_in_the_text_exist(page):
     for name in re.findall(r"(?<!`)`([^`\s]+)`(?!`)", page.read_text(encoding="utf-8")):
-        first = name.partition("/")[0]
-        if first in FOLDERS and "/" in name:
+        if name.partition("/")[0] in FOLDERS and "/" in name:
             assert list(ROOT.glob(name.partition("::")[0])), name
-        elif first in ROOMS and name.endswith(".py") and "trusting" not in name:
-            assert (ROOT / "src" / "g2netpl" / name).is_file(), name
 
 
-def test_every_page_is_on_a_shelf_and_in_the_index_and_on_the_site():
-    there = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"index.md"}
-    assert {name.partition("/")[0] for name in there} == set(SHELVES)
-    assert set(re.findall(r"\]\(([^)#]+)", text_of("index.md"))) >= there
+def test_every_page_is_in_the_navigation():
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert set(re.findall(r"- .+: (.+\.md)$", site, flags=re.MULTILINE)) == there | {"index.md"}
+    listed = re.findall(r"- .+: (.+\.md)$", site, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(
+        page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")
+    )
 
 
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
@@ -92,109 +83,67 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert len(pages) > len(list(DOCS.rglob("*.md")))
     for page in pages:
         assert not re.search(loaded, page.read_text(encoding="utf-8")), page
-    names = (tmp_path / "use" / "api" / "index.html").read_text(encoding="utf-8")
-    doors = ("g2netpl", "g2netpl.core", "g2netpl.experiments")
-    for name in {name for door in doors for name in importlib.import_module(door).__all__}:
-        assert re.search(rf'id="g2netpl\.[\w.]*{name}"', names), name
+
+    def page_of(name):
+        return (tmp_path / "reference" / name / "index.html").read_text(encoding="utf-8")
+
+    for module in ("g2netpl", "g2netpl.core", "g2netpl.experiments"):
+        for name in importlib.import_module(module).__all__:
+            assert re.search(rf'id="g2netpl\.[\w.]*{name}"', page_of("python")), name
+    assert "--expected-positives" in page_of("command-line")
+    for name in METHODS:
+        assert f'<h3 id="{name}">' in page_of("methods"), name
 
 
 def test_the_versions_are_one():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "version"
-    ]
-    assert g2netpl.__version__ == version
-    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert g2netpl.__version__ == project["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {project['version']}\n" in citation
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     released = re.findall(r"^## \[(\d.*?)\] - \d{4}-\d\d-\d\d$", changes, flags=re.MULTILINE)
-    assert released[0] == version
+    assert released[0] == project["version"]
 
 
-def test_the_rooms_of_architecture_md_are_the_rooms():
-    rows = re.findall(
-        r"^\| `(\w+)` \| .+ \|$", text_of("develop/architecture.md"), flags=re.MULTILINE
-    )
-    assert tuple(rows) == ROOMS
+def test_the_index_of_the_log_has_one_line_per_question():
+    index = (LOG / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^- \[(.+\?)\]\((.+\.md)\): .+$", index, flags=re.MULTILINE)
+    there = {page.name for page in LOG.glob("*.md")} - {"README.md"}
+    assert sorted(name for _, name in rows) == sorted(there)
+    for question, name in rows:
+        assert (LOG / name).read_text(encoding="utf-8").startswith(f"# {question}"), name
 
 
-def test_a_training_and_its_report_take_the_steps_of_architecture_md(small_training, tmp_path):
-    """Each step is first finished after the one before; no step goes back to an earlier room."""
-    from g2netpl.reports.run import write_run_report
-
-    rows = re.findall(
-        r"^\| \d+ \| `([\w/]+)` \| `([\w.]+)` \|",
-        text_of("develop/architecture.md"),
-        flags=re.MULTILINE,
-    )
-    assert len(rows) == 10
-    rooms = [ROOMS.index(module.partition("/")[0]) for module, _ in rows]
-    assert rooms == sorted(rooms)
-    codes = {}
-    for module, name in rows:
-        found = importlib.import_module("g2netpl." + module.replace("/", "."))
-        for part in name.split("."):
-            found = getattr(found, part)
-        codes[found.__code__] = name
-    finished = []
-
-    def watch(frame, event, _):
-        name = codes.get(frame.f_code)
-        if event == "return" and name is not None and name not in finished:
-            finished.append(name)
-
-    sys.setprofile(watch)
-    try:
-        run = g2netpl.train(g2netpl.RunConfig(**small_training()))
-        write_run_report(run.folder, tmp_path / "report.html")
-    finally:
-        sys.setprofile(None)
-    assert finished == [name for _, name in rows]
-
-
-def test_the_table_of_the_log_has_every_file_with_its_question_and_answer():
-    rows = re.findall(
-        r"^\| (.+) \| (.+) \| .+ \| \[(.+)\]\(\3\) \|$",
-        (LOG / "README.md").read_text(encoding="utf-8"),
-        flags=re.MULTILINE,
-    )
-    assert sorted(name for *_, name in rows) == sorted(
-        page.name for page in LOG.glob("*.md") if page.name != "README.md"
-    )
-    for question, answer, name in rows:
-        text = " ".join((LOG / name).read_text(encoding="utf-8").split())
-        assert text.startswith(f"# {question} {answer} "), name
-
-
-def test_the_method_of_extending_md_works_as_it_stands():
-    text = text_of("develop/extending.md")
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    exec(compile(code, "extending.md", "exec"), {})
+def test_the_method_of_the_guide_works():
+    code, *_ = re.findall(r"```python\n(.*?)```", text_of("how-to/extend.md"), flags=re.DOTALL)
+    exec(compile(code, "extend.md", "exec"), {})
     try:
         observed = torch.tensor([[1, -1, -1]], dtype=torch.int8)
         output = Output(torch.tensor([[0.2, 0.95, 0.4]]).logit())
-        loss = build_method("trusting", observed).loss(
-            output, Batch(torch.tensor([0]), observed), 0.0
-        )
+        batch = Batch(torch.tensor([0]), observed)
+        loss = build_method("trusting", observed).loss(output, batch, 0.0)
     finally:
         del METHODS["trusting"]
     assert float(loss) == pytest.approx(-(math.log(0.2) + math.log(0.95)) / 3)
 
 
-def test_the_page_of_methods_is_made_from_the_catalogue():
-    made = runpy.run_path(str(ROOT / "dev/methods_page.py"))["methods_page"]()
-    assert text_of("method/methods.md") == made
-    for name in METHODS:
-        assert f"## `{name}`" in made
+def test_the_table_of_methods_is_complete():
+    rows = re.findall(
+        r"^\| `(.+)` \| (.+) \| (.+) \| (.+) \|$", text_of("reference/methods.md"), re.M
+    )
+    entries = METHODS.items()
+    assert rows == [(name, row.summary, row.annotation, row.source) for name, row in entries]
 
 
 @pytest.mark.parametrize(("strength", "convex"), [(0.5, True), (0.6, False)])
-def test_what_game_md_says_about_convexity(strength, convex):
+def test_the_cost_of_the_labels_is_convex_up_to_one_half(strength, convex):
     soft = torch.linspace(1e-4, 1 - 1e-4, 20_001, dtype=torch.float64)
     predicted = torch.linspace(0, 1, 201, dtype=torch.float64)[:, None]
     curvature = predicted / soft**2 + (1 - predicted) / (1 - soft) ** 2 - 2 * strength
     assert bool((curvature >= -1e-3).all()) is convex
 
 
-def test_what_game_md_says_about_the_cubic():
+def test_the_best_response_solves_the_cubic():
     predicted = torch.linspace(0.01, 0.99, 99)
     for strength in (0.3, 1.0, 1.9, 3.0):
         u = best_response(predicted, strength) - 0.5
@@ -202,27 +151,27 @@ def test_what_game_md_says_about_the_cubic():
         assert residual.abs().max() < 1e-5
 
 
-def test_the_tables_of_results_md_say_what_their_files_say():
-    page = text_of("method/results.md")
+def test_numbers_with_deviations_are_those_of_the_csv_files():
     written = {}
     for path in (DOCS / "figures").glob("*-rows.csv"):
         with path.open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 if row["best epoch"]:
                     texts = written.setdefault(row.get("row", row["method"]), set())
-                    pairs = [
-                        (float(row[f"{which} epoch"]), float(row[f"± {which}"] or "nan"))
-                        for which in ("best", "last")
-                    ]
-                    best, last = (f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in pairs)
-                    texts |= {f"{best} / {last}", f"{best} / {pairs[1][0]:.1f}"}
+                    (best, _), (last, mean) = (number(row, which) for which in ("best", "last"))
+                    texts |= {f"{best} / {last}", f"{best} / {mean:.1f}"}
                     if row.get("published"):
-                        published = float(row["published"])
-                        texts.add(f"{best} / {pairs[1][0]:.1f} ({published:.1f})")
+                        texts.add(f"{best} / {mean:.1f} ({float(row['published']):.1f})")
     checked = 0
-    for line in page.splitlines():
+    for line in text_of("explanation/results.md").splitlines():
         name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-        figures = {cell.strip("*") for cell in cells if " ± " in cell}
-        assert figures <= written.get(name.strip("*`"), set()), name
-        checked += len(figures)
-    assert checked > 140
+        numbers = {cell.strip("*") for cell in cells if " ± " in cell}
+        assert numbers <= written.get(name.strip("*`"), set()), name
+        checked += len(numbers)
+    assert checked > 50
+
+
+def number(row, which):
+    """A mean with its deviation as a text, and the mean."""
+    mean, deviation = float(row[f"{which} epoch"]), float(row[f"± {which}"] or "nan")
+    return f"{mean:.1f} ± {deviation:.1f}", mean

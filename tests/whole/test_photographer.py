@@ -98,7 +98,7 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
 
 
 def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs/use/photo-tags.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/how-to/photo-programs.md").read_text(encoding="utf-8")
     command, shown = re.search(
         r"(g2netpl convert .*)\n```\n\n```\n(.*?)```", page, re.DOTALL
     ).groups()

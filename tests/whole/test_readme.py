@@ -1,4 +1,4 @@
-"""What README and the first pages of docs show must run as it stands."""
+"""The commands of the docs parse, those of README run, and its numbers are those of the results."""
 
 import re
 import shlex
@@ -15,12 +15,21 @@ from g2netpl.review.session import ReviewSession
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-START = ROOT / "docs" / "start"
+DOCS = ROOT / "docs"
 
 
 def blocks(language, page):
     text = page.read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def commands(page):
+    """Every command of g2netpl that a page shows, as a list of words."""
+    for block in blocks("sh", page):
+        for line in block.replace("\\\n", " ").splitlines():
+            line = line.removeprefix("$ ").strip()
+            if line.startswith("g2netpl "):
+                yield shlex.split(line.partition(" #")[0])[1:]
 
 
 def cells(line):
@@ -38,67 +47,45 @@ def user_folder(photos, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_python_lines_run(user_folder, capsys):
-    code, *_ = blocks("python", START / "python.md")  # the others are run in test_frames
-    exec(compile(code, "python.md", "exec"), {})
-    assert "labels are known" in capsys.readouterr().out
-    assert (user_folder / "runs" / "first" / "result.json").is_file()
-
-
 @pytest.mark.parametrize(
-    ("page", "least"), [(README, 5), (START / "own-photos.md", 12)], ids=["README", "own-photos"]
+    "page",
+    [README, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))],
+    ids=lambda page: page.name,
 )
-def test_the_shell_lines_run(user_folder, page, least):
-    lines = [
-        line.partition("#")[0].strip()
-        for block in blocks("sh", page)
-        for line in block.replace("\\\n", " ").splitlines()
-        if line.startswith("g2netpl")
-    ]
-    assert len(lines) >= least
-    for line in lines:
-        arguments = shlex.split(line)[1:]
+def test_commands_have_flags_that_exist(page):
+    for arguments in commands(page):
         build_parser().parse_args(arguments)
-        shown = ("check", "train", "report", "predict", "complete", "export", "methods")
-        if arguments[0] in shown:  # shortened
-            short = (
-                ["--epochs", "1", "--image-size", "64"]
-                if arguments[:2] == ["train", "--labels"]
-                else []
-            )
+
+
+def test_the_commands_of_readme_run(user_folder):
+    ran = []
+    for arguments in commands(README):
+        name = arguments[0]
+        if name in ("check", "train", "report", "complete"):
+            short = ["--epochs", "1", "--image-size", "64"] if name == "train" else []
             assert main([*arguments, *short]) == 0
-        elif arguments[0] == "review":  # the page has tests of its own; here one answer is given
+            ran.append(name)
+        elif name == "review":  # the page has its own tests; here one answer is given
             with closing(ReviewSession(arguments[1])) as review:
                 (question,) = review.questions("useful", 1)
                 review.decide("0" * 32, question["row"], question["column"], "yes", "useful")
+            ran.append(name)
+    assert ran == ["check", "train", "report", "review", "complete"]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
-    ids=lambda page: page.name,
-)
-def test_commands_in_the_docs_have_flags_that_exist(page):
-    for block in blocks("sh", page):
-        for line in block.replace("\\\n", " ").splitlines():
-            line = line.removeprefix("$ ")
-            if line.startswith("g2netpl"):
-                build_parser().parse_args(shlex.split(line.partition(" #")[0])[1:])
-
-
-def test_readme_is_one_screen_with_a_picture_and_the_two_commands():
+def test_readme_is_one_screen_with_a_picture():
     text = README.read_text(encoding="utf-8")
     assert len(README.read_bytes()) <= 6000
     assert re.search(r"^!\[.+\]\(docs/screens/.+\)$", text, flags=re.MULTILINE)
     targets = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^make (\w+)", "".join(blocks("sh", README)), flags=re.MULTILINE):
+    makes = re.findall(r"^make (\w+)", "".join(blocks("sh", README)), flags=re.MULTILINE)
+    assert {"demo", "test"} <= set(makes)
+    for target in makes:
         assert f"\n{target}:" in targets
-    assert "\nmake demo" in text
-    assert "\nmake test" in text
-    assert f"[{len(METHODS)} methods](docs/method/methods.md)" in text
+    assert f"[{len(METHODS)} methods](docs/reference/methods.md)" in text
 
 
-def test_the_tree_of_readme_is_the_rooms():
+def test_the_tree_of_readme_is_the_packages():
     (tree,) = blocks("text", README)
     first, *rest = tree.splitlines()
     assert first == "src/g2netpl/"
@@ -106,31 +93,25 @@ def test_the_tree_of_readme_is_the_rooms():
     assert tuple(row[1] for row in rows) == ROOMS
 
 
-def test_the_figures_of_readme_are_those_of_the_results():
-    """Its four rows: ours, the best baseline of the paper, the best later method, the ceiling."""
-    page = (ROOT / "docs" / "method" / "results.md").read_text(encoding="utf-8")
+def test_the_numbers_of_readme_are_those_of_the_results():
+    """Its four rows: ours, the best baseline of the paper, the best later method, full labels."""
+    page = (DOCS / "explanation" / "results.md").read_text(encoding="utf-8")
     found = {}
-    for line in page.partition("## All methods, weights searched")[2].splitlines():
-        if line.startswith("| "):
-            name, *figures = cells(line)
-            if len(figures) == 6:
-                found[name.strip("`")] = [re.sub(r" ± [\d.]+", "", each) for each in figures]
-    baselines = ["an", "an-ls", "wan", "epr", "role"]
-    later = ["plmcl", "asl", "hill", "splc", "ll-r", "ll-ct", "ll-cp", "em", "em-apl", "gr", "ups"]
+    for line in page.splitlines():
+        if line.startswith("| `"):
+            name, *numbers = cells(line)
+            if len(numbers) == 5:
+                found[name.strip("`")] = [re.sub(r" ± [\d.]+", "", text) for text in numbers]
 
     def best(names, column):
-        name = max(names, key=lambda each: float(found[each][column].split(" / ")[0]))
+        name = max(names, key=lambda name: float(found[name][column].split(" / ")[0]))
         return name, found[name][column]
 
     rows = [cells(line) for line in README.read_text(encoding="utf-8").splitlines() if "|" in line]
-    ours, baseline, after, ceiling = rows[2:]
-    ranking = (ROOT / "docs" / "method" / "observation.md").read_text(encoding="utf-8")
-    ranking = ranking.partition("| COCO FSPL | COCO SSPL 20 % |")[2]
-    game = next(cells(line) for line in ranking.splitlines() if line.startswith("| `g2netpl` |"))
-    assert ours == ["`g2netpl`", game[4], game[3]]
-    for row, names in ((baseline, baselines), (after, later)):
-        few, all_of_them = best(names, 0), best(names, 4)
-        assert row[1:] == [few[1], all_of_them[1]]
-        assert f"(`{few[0]}`; `{all_of_them[0]}`)" in row[0]
-    assert "`bce` 62.7 ± 0.1" in page
-    assert ceiling[1:] == ["62.7 / 62.7"] * 2
+    ours, baseline, later, full = rows[2:]
+    for name, row in (("g2netpl", ours), ("bce", full)):
+        assert f"| {row[1]} | {row[2]} |" in page, name
+    for row, names in ((baseline, ["an", "wan", "epr", "role"]), (later, ["em-apl", "plmcl"])):
+        few, every = best(names, 0), best(names, 4)
+        assert row[1:] == [few[1], every[1]]
+        assert f"(`{few[0]}`; `{every[0]}`)" in row[0]

@@ -9,7 +9,7 @@ SampledPositiveHead  Ours: an observed tag is sampled from the image's positives
                      which a softmax models and a sigmoid per class cannot. With c classes
                      sampled per image, class j is present with probability 1 − exp(−c·softmax_j).
                      The prediction is the weighted mean of these logits and those of a sigmoid
-                     per class, which the method trains (docs/method/observation.md).
+                     per class, which the method trains (docs/explanation/annotation-model.md).
 """
 
 import math

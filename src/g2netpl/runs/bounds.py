@@ -5,7 +5,7 @@ confidence (Clopper and Pearson): the 10 % quantile of Beta(h, m − h + 1). A c
 threshold whose bound is the precision that is asked for. Where none is, as with few positives, the
 class is pooled with all others of that kind: one threshold whose bound holds over their labels
 together, so that the promise is kept on average over them, not by each. A class whose own labels
-speak against the pooled threshold is never proposed. docs/use/decisions.md has what came of it.
+speak against the pooled threshold is never proposed. docs/how-to/thresholds.md has what came of it.
 """
 
 import math

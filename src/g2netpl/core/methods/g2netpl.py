@@ -2,7 +2,7 @@
 
 The model learns from û with the confidence-aware weight ξ(û, φ). In turn û moves down the gradient
 of its own cost, which pulls it to 0 or 1 and keeps it near the prediction. Where the paper leaves a
-choice open, the choice is an option; docs/method/decisions.md gives the reasons for the defaults.
+choice open, the choice is an option; dev/log/where-the-paper-is-silent.md has the reasons.
 
 g2netpl        our weights; with positive-only labels on top of the sampled-positive model
 g2netpl-paper  the paper's words read literally
