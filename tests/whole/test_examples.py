@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ from g2netpl.core import (
 )
 from g2netpl.core.plugins import load_plugins
 from g2netpl.images.scenes import CLASSES, make_scenes
+from g2netpl.runs.prior import read_scores
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -304,6 +306,26 @@ def test_the_notebook_runs_from_top_to_bottom(monkeypatch, tmp_path, capsys):
     right = np.mean([true_label(truth.train.values, row["image"], row["class"]) for row in new])
     assert f"sure=None: {len(new)} new positives, {right:.1%} of them right" in shown
     assert (names["folder"] / "g2netpl" / "report.html").stat().st_size > 10_000
+
+
+def test_clip_prior(photos, tmp_path, monkeypatch):
+    """The table is one that `train --prior` reads; without open_clip one line says so."""
+    path = EXAMPLES / "clip_prior.py"
+    monkeypatch.setitem(sys.modules, "open_clip", None)
+    example = runpy.run_path(str(path))
+    classes = ["dog", "cat"]
+    with pytest.raises(SystemExit, match="open_clip is not installed; pip install open_clip_torch"):
+        example["clip_scores"](classes)
+
+    def score(path):
+        return [0.64 if path.name.startswith("train") else 0.3, 0.25]
+
+    example["write_table"](photos, classes, tmp_path / "scores.csv", score)
+    table = read_scores(str(tmp_path / "scores.csv"), ["cat", "dog", "bird"])
+    assert len(table.scores) == len(list(photos.glob("*.png")))
+    assert table.is_matched.tolist() == [True, True, False]
+    assert table.scores["cat"].unique().tolist() == [0.25]
+    assert table.scores.loc["train-00001.png", "dog"] == 0.64
 
 
 def test_fiftyone_tags(run, small_run, photos, tmp_path):
