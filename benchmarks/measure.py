@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from g2netpl.utils.memory import keep_freed_memory
-
 if TYPE_CHECKING:
     import torch
-
-keep_freed_memory()  # as training does; for both sides of a ratio
 
 
 @dataclass(frozen=True)

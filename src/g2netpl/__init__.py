@@ -4,9 +4,8 @@ The public surface; everything is imported on first use, so that `import g2netpl
 of your own start from `g2netpl.core`, grids of trainings at `g2netpl.experiments`.
 """
 
-from typing import TYPE_CHECKING
-
-from g2netpl.utils.lazy import lazily
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from g2netpl.core import METHODS as METHODS
@@ -39,25 +38,35 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "utils.options": "Options",
-        "labels.io": "Format FORMATS read_labels ReadOptions write_labels",
-        "labels.settings": "observe Setting",
-        "labels.table": "LabelTable",
-        "images.check": "inspect_labels",
-        "images.scenes": "make_scenes write_scenes",
-        "core": "METHODS Method build_method register",
-        "runs.answers": "reviewed_labels",
-        "runs.bundle": "load_bundle",
-        "runs.completion": "complete write_completed",
-        "runs.config": "RunConfig",
-        "runs.metrics": "evaluate",
-        "runs.run": "load_run",
-        "training.estimator": "PartialLabelClassifier",
-        "training.train": "train",
-        "review.session": "ReviewSession",
-        "reports.run": "write_run_report",
-    },
-)
+_MODULES = {
+    "utils.options": "Options",
+    "labels.io": "Format FORMATS read_labels ReadOptions write_labels",
+    "labels.settings": "observe Setting",
+    "labels.table": "LabelTable",
+    "images.check": "inspect_labels",
+    "images.scenes": "make_scenes write_scenes",
+    "core": "METHODS Method build_method register",
+    "runs.answers": "reviewed_labels",
+    "runs.bundle": "load_bundle",
+    "runs.completion": "complete write_completed",
+    "runs.config": "RunConfig",
+    "runs.metrics": "evaluate",
+    "runs.run": "load_run",
+    "training.estimator": "PartialLabelClassifier",
+    "training.train": "train",
+    "review.session": "ReviewSession",
+    "reports.run": "write_run_report",
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'g2netpl' has no attribute {name!r}")
+    return getattr(import_module(f"g2netpl.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

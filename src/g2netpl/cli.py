@@ -1,7 +1,6 @@
 """The command line. Each command lives in `commands/`; nothing heavy is imported before it runs."""
 
 import argparse
-import errno
 import os
 import sys
 import traceback
@@ -9,17 +8,17 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from g2netpl import __version__
 from g2netpl.utils import launch as launched
-from g2netpl.utils.disk import NO_PATH, is_full
-from g2netpl.utils.errors import InputError, UserError, closest, did_you_mean, what_lacks
+from g2netpl.utils.console import say
+from g2netpl.utils.errors import InputError, UserError, closest, did_you_mean, missing_extra
+from g2netpl.utils.files import is_full, os_error_text
 from g2netpl.utils.signals import Stopped
-from g2netpl.utils.terminal import EXIT_DISK, flush_output, output_may_close, say
 
-EXIT_BUG, EXIT_INTERRUPTED = 70, 130
-_DISK = (errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
+EXIT_BUG, EXIT_INTERRUPTED = 1, 130
 COMMANDS = {
     "demo": "show the game on built-in data: scenes of handwritten digits, most labels hidden",
     "check": "look at a label file and its images, and tell everything that is wrong or odd",
@@ -123,24 +122,17 @@ def _add_flags(name: str, parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    with output_may_close():
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
     try:
         parser, given = build_parser(), sys.argv[1:] if arguments is None else [*arguments]
         _check_command(given[:1])
         parsed = parser.parse_args(given)
-        with launched.said_once():
-            _check_launch(parsed.command)
-            _load_plugins(parsed)
+        _check_launch(parsed.command)
+        _load_plugins(parsed)
         with _own_mistakes():
             parsed.execute(parsed)
-        flush_output()
     except (UserError, Stopped) as problem:
         launched.ignore_signals()
-        if not problem.said:
+        if launched.is_first_of_machine():
             say(f"g2netpl: {' '.join(str(problem).split())}")
         return problem.exit_code
     except UnicodeEncodeError as problem:
@@ -149,18 +141,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         say("g2netpl: interrupted")
         return EXIT_INTERRUPTED
-    except OSError as trouble:
-        if trouble.errno == errno.ENOENT and _is_lost():
-            say("g2netpl: the working folder is gone; go to one that is there")
-            return InputError.exit_code
-        is_disk = is_full(trouble) or trouble.errno in _DISK
-        if not is_disk and trouble.errno not in NO_PATH:
+    except BrokenPipeError:  # the reader has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at exit
+        return EXIT_BUG
+    except OSError as problem:
+        if problem.errno is None or not (problem.filename or is_full(problem)):
             return _bug()
-        where = os.fsdecode(trouble.filename) if trouble.filename else "disk"
-        say(f"g2netpl: {where}: {trouble.strerror}")
-        return EXIT_DISK if is_disk else InputError.exit_code
+        path = os.fsdecode(problem.filename or os.curdir)
+        say(f"g2netpl: {path}: {os_error_text(problem, Path(path))}")
+        return InputError.exit_code
     except Exception as problem:
-        lacking = what_lacks(problem)
+        lacking = missing_extra(problem)
         if lacking is None:
             return _bug()
         say(f"g2netpl {parsed.command}: {' '.join(lacking.split())}")
@@ -188,15 +179,6 @@ def _own_mistakes() -> AbstractContextManager[None]:
     """Inside, a mistake in a plugin is told as one; without plugins there is none."""
     plugins = sys.modules.get("g2netpl.core.plugins")
     return nullcontext() if plugins is None else plugins.plugin_errors()
-
-
-def _is_lost() -> bool:
-    """Whether somebody removed the folder that we work in."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _check_launch(command: str) -> None:

@@ -83,7 +83,7 @@ def test_without_test_features_validation_map_is_reported(features, tmp_path, ca
     assert results_of(tmp_path / "out") == [row | none for row in results_of(tmp_path / "with")]
     assert "Test mAP" not in (tmp_path / "out" / "report.html").read_text()
     assert compare(tmp_path / "features", tmp_path / "out", *more, "--resume") == 0
-    assert compare(features, tmp_path / "out", *more, "--resume") == 3  # a test that was not there
+    assert compare(features, tmp_path / "out", *more, "--resume") == 2  # a test that was not there
     assert main(["reproduce", "table1", "--data", str(tmp_path / "features"), "--output", "x"]) == 2
     assert "features: no test images; give --test-labels" in capsys.readouterr().err
 
@@ -263,7 +263,7 @@ def test_a_torn_last_line_is_trained_again(features, whole, copied, trained, lef
 )
 def test_other_flags_than_it_began_with_are_refused(features, copied, trained, capsys, more, flag):
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
-    assert compare(features, copied, *ARGUMENTS, *more, "--resume") == 3
+    assert compare(features, copied, *ARGUMENTS, *more, "--resume") == 2
     shown = capsys.readouterr().err
     assert f"out: other {flag} than it began with" in shown
     assert len(shown.strip().splitlines()) == 1
@@ -301,7 +301,7 @@ def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, t
         (("an,g2netpl,epr", "0,1,55", "sspl:0.5,fspl"), "--seeds"),
         (("an,g2netpl,epr", "0,1,5", "fspl"), "--settings"),
     ):
-        assert asked(*changed) == 3
+        assert asked(*changed) == 2
         expected = f"other {flag} than it began with (more may be added behind)"
         assert expected in capsys.readouterr().err
     assert trained == []
@@ -327,7 +327,7 @@ def test_more_seeds_of_other_data_are_refused(tmp_path, trained, capsys):
     other.rename(data)  # the same labels of other features
     trained.clear()
     grown = ["--methods", "an", "--seeds", "0,1", "--resume"]
-    assert compare(data, tmp_path / "out", *grown) == 3
+    assert compare(data, tmp_path / "out", *grown) == 2
     assert "out: other content of the data than it began with;" in capsys.readouterr().err
     assert trained == []
 
@@ -353,11 +353,11 @@ def test_the_page_shows_all_trainings_and_how_they_were_chosen(whole):
 
 
 def test_other_switches_than_it_began_with_are_refused(features, copied, capsys):
-    assert compare(features, copied, *ARGUMENTS[:-1], "--resume") == 3
+    assert compare(features, copied, *ARGUMENTS[:-1], "--resume") == 2
     assert "--choose-once" in capsys.readouterr().err
-    assert compare(features, copied, *ARGUMENTS[:-2], "--choose-once", "--resume") == 3
+    assert compare(features, copied, *ARGUMENTS[:-2], "--choose-once", "--resume") == 2
     assert "--search-weights" in capsys.readouterr().err
-    assert compare(features, copied, *ARGUMENTS) == 3
+    assert compare(features, copied, *ARGUMENTS) == 2
     assert "holds a comparison that is finished" in capsys.readouterr().err
 
 
@@ -433,7 +433,7 @@ def test_one_comparison_at_a_time(features, copied, trained, capsys):
         file.write(b'{"half": "a li')  # the other is writing it
     before = {path: path.read_bytes() for path in copied.iterdir()}
     with locked(copied):
-        assert compare(features, copied, *ARGUMENTS, "--resume") == 3
+        assert compare(features, copied, *ARGUMENTS, "--resume") == 2
     assert "another process is training there" in capsys.readouterr().err
     assert trained == []
     assert {path: path.read_bytes() for path in copied.iterdir()} == before

@@ -23,13 +23,13 @@ def two_runs(lab, kind="g2netpl"):
     for more in ((), ("--resume",), ("--overwrite",)):
         with locked(training.folder):
             outcome = lab.driver.run(training.arguments(*more), HEAVY)
-        good = outcome.code == 3 and outcome.is_one_line and everything(training.folder) == before
+        good = outcome.code == 2 and outcome.is_one_line and everything(training.folder) == before
         yield {"at": f"{more}"}, "" if good else f"{outcome.code}: {outcome.said[-900:]}"
     yield {"at": "afterwards"}, training.finished()
     new = lab.new(kind)  # a folder that the other one has only just made
     with locked(new.folder):
         outcome = lab.driver.run(new.arguments(), HEAVY)
-    good = outcome.code == 3 and not new.folder.exists()
+    good = outcome.code == 2 and not new.folder.exists()
     yield {"at": "a new folder"}, "" if good else f"{outcome.code}: {outcome.said[-900:]}"
 
 
@@ -99,7 +99,7 @@ def changes(lab, kind="g2netpl"):
         if edit is not None:
             _edit(photos, *edit)
         outcome = training.resume(**(flags or {"workers": 0}))
-        good = outcome.code == 3 and outcome.is_one_line and words in outcome.said
+        good = outcome.code == 2 and outcome.is_one_line and words in outcome.said
         same = everything(training.folder) == before
         for name, raw in kept.items():
             (photos / name).write_bytes(raw)
@@ -123,7 +123,7 @@ def unfinished(lab, kind="g2netpl linear"):
     """Begun once more without --resume: exit 3, and told how to go on."""
     training = stopped(lab, kind, 5)
     outcome = lab.driver.run(training.arguments())
-    good = outcome.code == 3 and "go on with --resume" in outcome.said
+    good = outcome.code == 2 and "go on with --resume" in outcome.said
     yield {"at": "the same command"}, "" if good else f"{outcome.code}: {outcome.said}"
     anew = lab.driver.run(training.arguments("--overwrite"))
     yield {"at": "--overwrite"}, training.unlike() if anew.code == 0 else anew.said

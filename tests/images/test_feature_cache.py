@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +14,7 @@ from g2netpl.images import feature_cache
 from g2netpl.images.activations import ActivationSource, InTurn, Mirroring
 from g2netpl.images.feature_cache import cache_key, file_bytes, get_or_compute
 from g2netpl.images.loader import ImageSource, MirroredPart
-from g2netpl.utils import disk, distributed
-from g2netpl.utils.disk import DiskTrouble
+from g2netpl.utils import distributed, files
 from g2netpl.utils.errors import InputError
 
 KEY = "0123456789abcdef" * 2
@@ -148,10 +148,10 @@ def test_a_folder_that_cannot_be_used_is_reported_before_the_work(photos_of, tmp
     with pytest.raises(InputError, match="name another folder with --cache"):
         photos_of.get(tmp_path / "file")
     with monkeypatch.context() as patch:
-        patch.setattr(disk, "free_bytes", lambda folder: 100)
-        with pytest.raises(DiskTrouble, match="bytes needed"):
+        patch.setattr(files, "free_bytes", lambda folder: 100)
+        with pytest.raises(InputError, match="bytes needed"):
             photos_of.get(tmp_path)
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: disk.Path("~/.cache"))
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache"))
     with pytest.raises(InputError, match=r"no home folder .*; name a folder with --cache"):
         photos_of.get(None)
     assert photos_of.computed == []

@@ -20,10 +20,8 @@ from g2netpl.images.sources import list_images, locate
 from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels, read_matching, write_labels
 from g2netpl.runs.completion import read_names
 from g2netpl.runs.config import RunConfig
-from g2netpl.utils.disk import file_digest
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.inside import open_file
-from g2netpl.utils.places import Unreachable
+from g2netpl.utils.image_refs import Unreachable, file_digest, open_file
 
 fsspec = pytest.importorskip("fsspec")
 s3fs = pytest.importorskip("s3fs", reason="the extra 'remote' is not installed")

@@ -26,7 +26,7 @@ from g2netpl.labels.io import read_labels
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.train import train
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.inside import open_file
+from g2netpl.utils.image_refs import open_file
 
 fsspec = pytest.importorskip("fsspec")
 

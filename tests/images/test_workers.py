@@ -29,7 +29,6 @@ FULL = "RuntimeError: unable to write to file </torch_1_2_3>: No space left on d
 def test_a_lost_process_is_one_line(problem, why):
     found = lost_worker(problem)
     assert isinstance(found, WorkerLost)
-    assert found.exit_code == 6
     assert why in str(found)
     assert "\n" not in str(found)
 

@@ -307,7 +307,7 @@ def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
     )
     both = read_labels(["alice.csv", "bob.csv"])
     assert read_labels("all.csv").fingerprint() == both.fingerprint()
-    assert main(["convert", "alice.csv", "bob.csv", "all.csv"]) == 3
+    assert main(["convert", "alice.csv", "bob.csv", "all.csv"]) == 2
     assert main(["convert", "alice.csv", "bob.csv", "x.json", "--to", "tags"]) == 0
     assert known(read_labels("x.json", "tags")) == known(both)
 

@@ -13,7 +13,7 @@ from g2netpl.runs.answers import in_force, read_decisions, reviewed_labels
 from g2netpl.runs.completion import by_soft_labels, complete
 from g2netpl.runs.run import Run
 from g2netpl.runs.tables import HeldOut, write_held_out
-from g2netpl.utils.errors import Refused
+from g2netpl.utils.errors import InputError
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_undo_takes_the_whole_photo_back_and_shows_it_as_it_was(folder, opened):
     assert review.undo(number(3), number(2))["tags"] == again["tags"]  # sent twice
     assert review.questions("useful", 1)[0]["row"] == second["row"]
     assert review.undo(number(4), number(1))["tags"] == first["tags"]
-    with pytest.raises(Refused, match="not taken back"):
+    with pytest.raises(InputError, match="not taken back"):
         review.undo(number(5), number(1))
     assert in_force(read_decisions(folder)) == []
     assert (review.values == review.saved.observed).all()
@@ -232,7 +232,7 @@ def test_lines_that_a_crash_cut_off_are_saved_when_the_answer_is_sent_again(fold
     review = opened(folder)
     assert len(read_decisions(folder)) == start + 4
     if undone:
-        with pytest.raises(Refused, match="not taken back"):
+        with pytest.raises(InputError, match="not taken back"):
             review.undo(number(9), number(1))  # half of it is taken back already
     for _ in range(2):
         send()
@@ -250,11 +250,11 @@ def test_the_id_of_a_photo_is_of_one_answer(folder, opened):
     for _ in range(2):  # the same after a new start
         review.save(number(1), 0, [0, 1], [2, 3], rest=rest)
         for row, on, off in others:
-            with pytest.raises(Refused, match="not saved: the id belongs to another answer"):
+            with pytest.raises(InputError, match="not saved: the id belongs to another answer"):
                 review.save(number(1), row, on, off, rest=rest)
-        with pytest.raises(Refused, match="not saved"):
+        with pytest.raises(InputError, match="not saved"):
             review.save(number(1), 0, [0, 1], [2, 3], rest=not rest)
-        with pytest.raises(Refused, match="not saved"):
+        with pytest.raises(InputError, match="not saved"):
             review.save(number(1), 0, skipped=[0, 1, 2, 3])
         assert (folder / "review.jsonl").read_bytes() == before
         review.close()
@@ -267,7 +267,7 @@ def test_photos_and_questions_know_each_others_answers(folder, opened):
     review.decide(number(1), question["row"], question["column"], "yes", "useful")
     review.close()
     review = opened(folder)
-    with pytest.raises(Refused, match="not taken back"):
+    with pytest.raises(InputError, match="not taken back"):
         review.undo(number(2), number(1))  # an answer of another kind
     assert review.progress()["answered"] == 0
     photo = next(x for x in review.questions("random", 50) if x["row"] == question["row"])
@@ -276,6 +276,6 @@ def test_photos_and_questions_know_each_others_answers(folder, opened):
     review.close()
     review = opened(folder, kind="labels")
     assert question["row"] not in [each["row"] for each in review.questions("random", 500)]
-    with pytest.raises(Refused, match="not taken back"):
+    with pytest.raises(InputError, match="not taken back"):
         review.undo(number(4), number(3))
     assert review.progress()["answered"] == 1

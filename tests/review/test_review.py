@@ -37,7 +37,7 @@ from g2netpl.runs.answers import (
 )
 from g2netpl.runs.completion import complete
 from g2netpl.runs.run import Run
-from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.errors import InputError
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_undo_goes_back_step_by_step_and_across_a_restart(small, opened):
     assert asked(review, "useful") == before[3:]
     undone = [review.undo(number(20 + answer), number(answer)) for answer in (2, 1, 0)]
     assert [q["image"][0] + q["class"][0] for q in undone] == ["zb", "xa", "wb"]
-    with pytest.raises(Refused, match="not taken back"):
+    with pytest.raises(InputError, match="not taken back"):
         review.undo(number(30), number(0))
     assert asked(review, "useful") == before
     assert (review.values == review.saved.observed).all()
@@ -272,13 +272,13 @@ def test_an_undo_takes_back_its_own_answer_or_none(small, opened):
     for count, question in enumerate(questions, 1):
         review.decide(number(count), question["row"], question["column"], "yes", "useful")
     for answer in (number(1), number(7)):  # of another tab, of nobody
-        with pytest.raises(Refused, match="not taken back: "):
+        with pytest.raises(InputError, match="not taken back: "):
             review.undo(number(10), answer)
     assert review.undo(number(11), number(2)) == questions[1]
     for _ in range(2):  # sent again
         assert review.undo(number(20), number(1)) == questions[0]
     for id, answer in ((number(20), number(2)), (number(21), number(1))):
-        with pytest.raises(Refused):
+        with pytest.raises(InputError):
             review.undo(id, answer)
     assert in_force(read_decisions(small)) == []
     assert len(read_decisions(small)) == 4
@@ -289,7 +289,7 @@ def test_an_id_belongs_to_one_answer(small, opened):
         review = opened(small)
         review.decide(number(1), 0, 1, "yes", "useful")
         for row, answer in ((0, "no"), (0, "skip"), (1, "yes")):
-            with pytest.raises(Refused, match="not saved: the id belongs to another answer"):
+            with pytest.raises(InputError, match="not saved: the id belongs to another answer"):
                 review.decide(number(1), row, 1, answer, "useful")
         assert review.progress()["answered"] == len(read_decisions(small)) == 1
         review.close()
@@ -379,9 +379,9 @@ def test_decisions_of_another_run_are_refused(small, opened):
 
 def test_two_reviews_of_a_run_do_not_mix(small, opened, capsys):
     opened(small)
-    with pytest.raises(Refused, match="in use by another g2netpl review"):
+    with pytest.raises(InputError, match="another g2netpl process uses it"):
         ReviewSession(small)
-    assert main(["review", str(small), "--no-browser"]) == 3
+    assert main(["review", str(small), "--no-browser"]) == 2
     assert "end that one first" in capsys.readouterr().err
 
 
@@ -472,7 +472,7 @@ def test_the_page_is_told_and_the_end_says_so(tmp_path):
         path.unlink()  # and no answer is given any more
         page.process.send_signal(signal.SIGINT)
         said = page.process.communicate(timeout=120)[0]
-    assert page.process.returncode == 74
+    assert page.process.returncode == 2
     assert "saved in" not in said
     assert "another program has removed, replaced or changed it" in said
 
@@ -509,9 +509,9 @@ def test_export_and_the_readers_agree(small, opened, capsys):
         ("y.png", "bee", "1", "0", "useful"),
     ]
     assert all(x["time"] for x in rows)
-    assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 3
+    assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 2
     (small.parent / "a.csv").unlink()
-    assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 3  # provenance
+    assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 2  # provenance
     again = ["review", str(small), "--export", str(small.parent / "a.csv"), "--overwrite"]
     assert main(again) == 0
 

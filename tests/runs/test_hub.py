@@ -134,4 +134,4 @@ def test_the_card_is_one_that_the_hub_reads(small_run, tmp_path, capsys):
     assert bundle.classes == run.classes
     assert np.isfinite(bundle.predict([])).all()
     assert sorted(os.listdir(folder)) == ["README.md", "config.json", "model.onnx"]
-    assert main(["export", str(small_run), "--output", str(folder)]) == 3
+    assert main(["export", str(small_run), "--output", str(folder)]) == 2

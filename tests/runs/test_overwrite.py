@@ -39,7 +39,7 @@ def arguments_of(keys):
 def test_an_old_run_is_renamed_and_the_new_one_is_as_any(finished, small_training, capsys):
     folder, before = finished
     keys = small_training(learning_rate=1e-3)
-    assert main(arguments_of(keys)) == 3
+    assert main(arguments_of(keys)) == 2
     assert "holds a training that is finished" in capsys.readouterr().err
     assert everything(folder) == before
     for number in (1, 2):
@@ -80,11 +80,11 @@ def test_what_is_read_or_worked_in_is_not_renamed(finished, small_training, caps
     labels = folder / "labels.csv"
     labels.write_bytes(Path(small_training()["labels"]).read_bytes())
     keys = small_training(labels=str(labels))
-    assert main([*arguments_of(keys), "--overwrite"]) == 3
+    assert main([*arguments_of(keys), "--overwrite"]) == 2
     assert f"--overwrite would rename it, and {labels} is in it" in capsys.readouterr().err
     labels.unlink()
     monkeypatch.chdir(folder)
-    assert main([*arguments_of(small_training()), "--overwrite"]) == 3
+    assert main([*arguments_of(small_training()), "--overwrite"]) == 2
     assert f"and {folder} is in it" in capsys.readouterr().err
     assert everything(folder) == before
 
@@ -129,7 +129,7 @@ def test_a_label_file_that_is_replaced_is_kept(tmp_path, capsys):
     target = tmp_path / "out.csv"
     convert = ["convert", str(tmp_path / "in.csv"), str(target)]
     target.write_text("made by a person\n")
-    assert main(convert) == 3
+    assert main(convert) == 2
     assert main([*convert, "--overwrite"]) == 0
     assert main([*convert, "--overwrite"]) == 0
     assert (tmp_path / "out.csv.old-1").read_text() == "made by a person\n"

@@ -24,7 +24,7 @@ from g2netpl.training.datamodule import TensorDataModule
 from g2netpl.training.expected_positives import Expected
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trainer import Trainer
-from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.errors import InputError
 
 CLASSES = ("dog", "cat", "bus", "zzyzx")  # the last one is no word
 CLASSIFIER = (
@@ -315,5 +315,5 @@ def test_a_changed_table_of_names_is_noticed_on_resume(run, photos, tmp_path):
     assert first.model.state_dict()["head.prior.is_matched"].sum() == 1
     (folder / "run" / "result.json").unlink()
     names.write_text("class,synset\nHund,cat\n")
-    with pytest.raises(Refused, match="changed since the run began: the names"):
+    with pytest.raises(InputError, match="changed since the run began: the names"):
         train(config, resume=True)

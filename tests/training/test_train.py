@@ -15,7 +15,7 @@ from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.checkpointing import Checkpointing
 from g2netpl.training.checkpoints import NoCheckpoint
-from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.errors import InputError
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, t
     interrupt(config())
     with pytest.raises(InputError, match="not finished"):
         load_run(tmp_path / "run")
-    with pytest.raises(Refused, match="batch_size, seed"):
+    with pytest.raises(InputError, match="batch_size, seed"):
         train(config(seed=1, batch_size=8), resume=True)
     (path,) = (tmp_path / "run" / "checkpoints").iterdir()
     path.write_bytes(path.read_bytes()[:-100])

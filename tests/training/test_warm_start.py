@@ -133,7 +133,7 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
     output = tmp_path / "second"
     assert go_on(first, output) == 2
     assert "holds no answers; review the run first with g2netpl review" in capsys.readouterr().err
-    assert go_on(reviewed, output, "--hidden", "8") == 3
+    assert go_on(reviewed, output, "--hidden", "8") == 2
     assert "use the same backbone, hidden, prior and classes" in capsys.readouterr().err
     lines = (reviewed / "review.jsonl").read_text().splitlines()
     foreign = {**json.loads(lines[0]), "image": "elsewhere.png"}
@@ -146,7 +146,7 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
 def test_the_run_that_was_reviewed_stays(reviewed, capsys):
     files = {path.name: path.read_bytes() for path in reviewed.iterdir() if path.is_file()}
     for flags in ([], ["--overwrite"]):
-        assert go_on(reviewed, reviewed, *flags) == 3
+        assert go_on(reviewed, reviewed, *flags) == 2
         assert "choose another --output" in capsys.readouterr().err
     assert files == {path.name: path.read_bytes() for path in reviewed.iterdir() if path.is_file()}
 
@@ -157,7 +157,7 @@ def test_classes_in_another_order_are_refused_before_anything_is_written(
     table = read_labels(photos / "train.csv")
     others = LabelTable(table.images, table.classes[::-1], table.values[:, ::-1])
     write_labels(others, tmp_path / "others.csv")
-    assert go_on(reviewed, tmp_path / "second", "--labels", str(tmp_path / "others.csv")) == 3
+    assert go_on(reviewed, tmp_path / "second", "--labels", str(tmp_path / "others.csv")) == 2
     assert "or in another order; train anew" in capsys.readouterr().err
     assert not (tmp_path / "second").exists()
 

@@ -14,7 +14,7 @@ from g2netpl.utils.files import (
     is_temporary,
     open_in_place,
     remove_temporary,
-    replace_file,
+    write_bytes,
     write_exclusively,
 )
 
@@ -23,7 +23,7 @@ def test_a_link_is_replaced_and_its_target_untouched(tmp_path):
     outside, path = tmp_path / "outside", tmp_path / "result.json"
     outside.write_bytes(b"theirs")
     path.symlink_to(outside)
-    replace_file(path, b"ours")
+    write_bytes(path, b"ours")
     assert (outside.read_bytes(), path.read_bytes()) == (b"theirs", b"ours")
     assert not path.is_symlink()
 
@@ -47,10 +47,10 @@ def test_names_of_temporary_files_are_random_and_never_those_of_users(tmp_path):
 def test_a_new_file_has_usual_permissions_and_a_replaced_one_keeps_its_own(tmp_path):
     before = os.umask(0o027)
     try:
-        replace_file(tmp_path / "new", b"")
+        write_bytes(tmp_path / "new", b"")
         (tmp_path / "old").write_bytes(b"")
         (tmp_path / "old").chmod(0o600)
-        replace_file(tmp_path / "old", b"")
+        write_bytes(tmp_path / "old", b"")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640

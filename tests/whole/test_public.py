@@ -7,11 +7,8 @@ import textwrap
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
-LATE = ("g2netpl", "g2netpl.experiments")  # their names are imported on first use
-DOORS = (*LATE, "g2netpl.core")
+DOORS = ("g2netpl", "g2netpl.experiments", "g2netpl.core")
 PROMISED = (
     "read_labels write_labels LabelTable Setting observe RunConfig train load_run complete "
     "evaluate load_bundle PartialLabelClassifier METHODS make_scenes"
@@ -60,18 +57,11 @@ def test_examples_and_docs_import_what_is_public():
         assert is_public(module, name), f"{path}: {module}: {name}"
 
 
-@pytest.mark.parametrize("door", LATE)
-def test_a_door_shows_all_its_names(door):
-    module = import_module(door)
-    assert module.__all__ == [name for name in dir(module) if not name.startswith("__")]
-    for name in dir(module):
-        assert getattr(module, name, None) is not None or name.startswith("__")
-
-
-@pytest.mark.parametrize("door", LATE)
-def test_what_type_checkers_see_is_what_dir_shows(door):
-    """The names are listed twice in a door: once for type checkers, once to be imported late."""
-    module = import_module(door)
+def test_what_type_checkers_see_is_what_dir_shows():
+    """The names are listed twice: once for type checkers, once to be imported on first use."""
+    module = import_module("g2netpl")
+    assert dir(module) == module.__all__
+    assert all(getattr(module, name) is not None for name in module.__all__)
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     guarded = [node for node in tree.body if isinstance(node, ast.If)]
     seen = [alias.asname for node in ast.walk(guarded[0]) for alias in getattr(node, "names", ())]

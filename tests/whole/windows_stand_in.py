@@ -49,9 +49,6 @@ def begin():
         importlib.import_module(name)
     sys.platform = system  # for other packages, as are the signals
     signal.__dict__.update(before)
-    import g2netpl.utils.system
-
-    assert g2netpl.utils.system.IS_WINDOWS
 
 
 def in_use(path):

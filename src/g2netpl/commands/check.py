@@ -47,10 +47,9 @@ from g2netpl.labels.table import group_numbers
 from g2netpl.reports.page import write_page
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import read_training_data
-from g2netpl.utils.console import Console
+from g2netpl.utils.console import Console, shown
 from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.progress import Work
-from g2netpl.utils.terminal import on_one_screen, shown
 
 _SHOWN = 20
 
@@ -116,9 +115,8 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"page: {flags.html}")
     if found.errors:
         first = f"the first: {found.errors[0].where}: {found.errors[0].message}"
-        told = "a training would be refused" if on_one_screen() else first
         remedy = f"; {found.remedy}" if found.remedy else ""
-        raise InputError(f"{found.labels}: {counted(len(found.errors), 'error')}; {told}{remedy}")
+        raise InputError(f"{found.labels}: {counted(len(found.errors), 'error')}; {first}{remedy}")
     unseen = "; the images were not decoded" if flags.no_decode else ""
     console.print(f"a training may begin{unseen}")
 

@@ -43,17 +43,17 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.ownership import begin_or_resume
 from g2netpl.runs.train_config import USUAL_EPOCHS
 from g2netpl.utils.console import Console
-from g2netpl.utils.disk import write_json
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import write_json
 from g2netpl.utils.progress import Cells
-from g2netpl.utils.signals import AGAIN, Interrupts
+from g2netpl.utils.signals import Interrupts
 
 if TYPE_CHECKING:
     from g2netpl.experiments.data import Data
     from g2netpl.experiments.grid import Comparison
 
 
-_ADVICE = f"{AGAIN} and --resume"
+_ADVICE = "run the same command with --resume"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

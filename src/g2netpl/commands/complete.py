@@ -76,8 +76,8 @@ from g2netpl.runs.folder import COMPLETED
 from g2netpl.runs.run import Run, load_run
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
-from g2netpl.utils.disk import writing
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import writing
 from g2netpl.utils.progress import Work
 
 

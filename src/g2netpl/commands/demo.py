@@ -20,7 +20,7 @@ from g2netpl.runs.folder import REPORT, RESULT, RUN
 from g2netpl.runs.ownership import claimed
 from g2netpl.runs.records import RUN_FORMAT, write_history
 from g2netpl.utils.console import Console
-from g2netpl.utils.disk import write_json
+from g2netpl.utils.files import write_json
 from g2netpl.utils.progress import Cells
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 

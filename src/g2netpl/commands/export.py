@@ -24,8 +24,8 @@ from g2netpl.runs import hub
 from g2netpl.runs.records import read_training
 from g2netpl.runs.run import load_run
 from g2netpl.utils.console import Console
-from g2netpl.utils.disk import write_text_whole, writing
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import write_text, writing
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
 
@@ -82,11 +82,11 @@ def run(flags: argparse.Namespace) -> None:
     exported = export(trained, bundle, photos)
     text = make_card(trained, exported, bundle.name, licence, output.stem, flags.hub)
     with writing(card):
-        write_text_whole(card, text, "backslashreplace")
+        write_text(card, text, "backslashreplace")
         if is_folder:
             about = exported.contents
             config = hub.config_text(about.classes, about.image_size, about.one_of)
-            write_text_whole(output / hub.CONFIG, config)
+            write_text(output / hub.CONFIG, config)
     console.print(
         f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
         f"PyTorch differ by {exported.difference:.1e} at most, over {exported.images} images\n"

@@ -11,11 +11,10 @@ from g2netpl.labels.io.writing import write_columns
 from g2netpl.runs.on_ray import make_on_ray
 from g2netpl.runs.parts import Blocks, Maker, Parts, Tally, remove
 from g2netpl.utils import launch as launched
-from g2netpl.utils.console import Console
+from g2netpl.utils.console import Console, shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import remove_temporary
 from g2netpl.utils.progress import Work
-from g2netpl.utils.terminal import shown
 
 
 def add_engine_flag(parser: argparse.ArgumentParser) -> None:

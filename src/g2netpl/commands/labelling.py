@@ -10,9 +10,8 @@ import numpy.typing as npt
 from g2netpl.labels.files import READ_BY, each_file
 from g2netpl.labels.io import Paths, find_format, find_writer, photo_tags, write_labels
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
-from g2netpl.utils.disk import writing
-from g2netpl.utils.errors import InputError, Refused
-from g2netpl.utils.files import copy_old
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import copy_old, writing
 
 READING = (*READ_BY, "one_of")
 """How a label file is to be understood: keys of RunConfig."""
@@ -60,10 +59,10 @@ def check_target(
     there = os.path.lexists(path) and not os.path.isdir(path)
     replaced = _files_of(path)
     if replaced and not overwrite:
-        raise Refused(f"{path}: is there already; choose another name, or give --overwrite")
+        raise InputError(f"{path}: is there already; choose another name, or give --overwrite")
     for file in each_file(read):
         if replaced & _files_of(file):
-            raise Refused(f"{path}: would replace {file}, which is read; choose another name")
+            raise InputError(f"{path}: would replace {file}, which is read; choose another name")
     if there and not os.path.isfile(path):
         raise InputError(f"{path}: not a regular file")
     above = os.path.dirname(os.path.abspath(path))

@@ -37,10 +37,9 @@ from g2netpl.runs.parts import Blocks
 from g2netpl.runs.scoring import Find, FindAt, Predicting, Scoring, find_among, load_classifier
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils import launch as launched
-from g2netpl.utils.console import Console
+from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.errors import InputError, counted, listed
 from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
-from g2netpl.utils.terminal import quoted
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -32,7 +32,7 @@ from g2netpl.runs.folder import is_begun
 from g2netpl.runs.ownership import begin_or_resume, is_empty
 from g2netpl.runs.records import read_run
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError, Refused, did_you_mean
+from g2netpl.utils.errors import InputError, did_you_mean
 from g2netpl.utils.signals import AGAIN, stoppable
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def _begun(folder: Path, kept: dict[str, Any]) -> AbstractContextManager[None]:
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
     there = is_begun(folder)
     if not there and not is_empty(folder):
-        raise Refused(f"{folder}: is not empty and holds no reproduction; choose another --output")
+        raise InputError(
+            f"{folder}: is not empty and holds no reproduction; choose another --output"
+        )
     trained = (folder / "index.html").is_file() or any(folder.glob("runs/*/*/run.json"))
     trained = trained or any(path.stat().st_size for path in folder.rglob("cells.jsonl"))
     anew = there and not trained and read_run(folder).get("command") == "reproduce"

@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING
 
 from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
 from g2netpl.commands.parsing import check_port
-from g2netpl.utils.disk import DiskTrouble
-from g2netpl.utils.errors import counted
-from g2netpl.utils.system import STOPS, private_file
-from g2netpl.utils.terminal import quoted
+from g2netpl.utils.console import quoted
+from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.signals import STOPS
 
 if TYPE_CHECKING:
     from g2netpl.review.server import ReviewServer
@@ -126,7 +125,7 @@ def _wait(
             page.unlink(missing_ok=True)
     session.close()
     if session.log.trouble is not None:
-        raise DiskTrouble(session.log.trouble)
+        raise InputError(session.log.trouble)
     folder = quoted(session.folder)
     answered = session.progress()["answered"]
     if not answered:
@@ -148,7 +147,8 @@ def _open(address: str, page: str) -> None:
     ):
         return
     Path(page).unlink(missing_ok=True)
-    with open(private_file(page), "w", encoding="utf-8") as file:
+    descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
         file.write(
             f'<!doctype html><title>g2netpl review</title><meta http-equiv="refresh" '
             f'content="0; url={address}"><a href="{address}">g2netpl review</a>\n'

@@ -20,10 +20,8 @@ import argparse
 from g2netpl.commands.training_flags import add_training_flags, config_of
 from g2netpl.runs.records import Metrics
 from g2netpl.utils import launch as launched
-from g2netpl.utils.console import Console
-from g2netpl.utils.memory import keep_freed_memory
+from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.signals import AGAIN, Interrupts
-from g2netpl.utils.terminal import quoted
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -42,15 +40,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train and show the figures."""
-    keep_freed_memory()
     with Interrupts(AGAIN if flags.resume else None):  # before imports that take seconds
         _train(flags)
 
 
 def _train(flags: argparse.Namespace) -> None:
     console = Console(quiet=launched.rank() > 0)
-    with launched.said_once():
-        config = config_of(flags, resume=flags.resume)
+    config = config_of(flags, resume=flags.resume)
     from g2netpl.training.train import train  # takes seconds; a wrong flag is told before
 
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)

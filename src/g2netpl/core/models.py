@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from g2netpl.core.annotation import IndependentHead, Output, SampledPositiveHead
 from g2netpl.core.lite import LITE_MEAN, LITE_STD, SHA256, pretrained_state
 from g2netpl.core.prior import Prior
-from g2netpl.utils.disk import is_full
 from g2netpl.utils.errors import InputError, closest, did_you_mean
+from g2netpl.utils.files import is_full
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -47,10 +47,9 @@ from g2netpl.training.trainer import Callback, State, Trainer
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.options import in_full, parse_record
+from g2netpl.utils.options import parse_record, short_number
 from g2netpl.utils.progress import EVERY, Cells
 from g2netpl.utils.signals import AGAIN, leave_terminal_to_parent
-from g2netpl.utils.system import MOST_PROCESSES
 
 RESULT_KEYS = tuple(CellResult.__annotations__)
 Row = dict[str, Any]
@@ -93,7 +92,7 @@ def _outcomes(
     comparison: Comparison, jobs: int, cells: Sequence[Cell], work: Cells | None
 ) -> Iterator["Outcome"]:
     if jobs <= 1 or len(cells) == 1:
-        console = None if work is None else work.inside()
+        console = None if work is None else Console(quiet=True)
         arrays = load_array_data(comparison.features)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -104,7 +103,7 @@ def _outcomes(
             torch.set_num_threads(threads)
         return
     start = (_start_worker, (list(plugins.LOADED),))
-    with get_context("spawn").Pool(min(jobs, MOST_PROCESSES), *start) as pool:
+    with get_context("spawn").Pool(min(jobs, 61), *start) as pool:
         found = pool.imap(partial(_work, comparison), cells)
         for _ in cells:
             yield _waited_for(found, work)
@@ -120,7 +119,7 @@ def _waited_for(found: Any, work: Cells | None) -> "Outcome":
             return outcome
         except NotYet:
             if work is not None:
-                work.beat()
+                work.advance(0)
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def describe_row(row: Row) -> str:
     if "diverged" in row:
         score = f": diverged ({row['diverged']})"
     return (
-        f"{row['method']} {row['setting']} seed {row['seed']} lr {in_full(row['learning_rate'])} "
+        f"{row['method']} {row['setting']} seed {row['seed']} lr {row['learning_rate']:g} "
         f"batch {row['batch_size']} {row['weight']}".rstrip()
         + score
     )
@@ -313,7 +312,7 @@ class _OnPhotos:
         run = train(
             config,
             resume=is_begun(folder),
-            console=bar.inside(),
+            console=Console(quiet=True),
             on_epoch=on_epoch,
             advice=self.advice,
         )
@@ -329,13 +328,13 @@ class _OnPhotos:
         for problem in inputs.bad_images():
             if not any(known.startswith(problem) for known in self.data.told):
                 self.data.told.add(problem)
-                bar.tell(f"left out: {problem}")
+                bar.print_line(f"left out: {problem}")
 
 
 def _title(cell: Cell) -> str:
     parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
     text = " ".join(part for part in parts if part)
-    return f"{text} rate {in_full(cell.learning_rate)} batch {cell.batch_size}"
+    return f"{text} rate {short_number(cell.learning_rate)} batch {cell.batch_size}"
 
 
 def _failed(cell: Cell, reason: str) -> Row:

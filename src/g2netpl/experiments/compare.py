@@ -58,7 +58,7 @@ def sweep(
         train(later)
     except (KeyboardInterrupt, Stopped) as end:  # the latter says itself how to go on
         more = "" if isinstance(end, Stopped) else f"; {advice}"
-        work.tell(f"{counted(len(rows), 'training')} finished and kept{more}")
+        work.print_line(f"{counted(len(rows), 'training')} finished and kept{more}")
         raise
     return [rows[cell] for cell in (*first, *later)]
 

@@ -40,8 +40,7 @@ from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.inside import open_file
-from g2netpl.utils.system import MOST_PROCESSES
+from g2netpl.utils.image_refs import open_file
 
 _FEW = 200  # images, for which starting processes takes longer
 
@@ -216,7 +215,7 @@ def inspect_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
     if workers == 0 or len(paths) < _FEW:
         yield from map(_inspect_file, paths)
         return
-    with ProcessPoolExecutor(min(workers, MOST_PROCESSES), get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(workers, 61), get_context("spawn")) as pool:
         yield from pool.map(_inspect_file, paths, chunksize=32)
 
 

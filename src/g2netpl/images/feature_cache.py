@@ -25,11 +25,10 @@ from numpy.lib import format as npy
 from torch import nn
 
 from g2netpl.utils import distributed
-from g2netpl.utils.disk import check_space, file_stamp, is_full, reserve, user_cache
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import open_in_place
-from g2netpl.utils.memory import parse_size, show_size
-from g2netpl.utils.places import is_address
+from g2netpl.utils.files import check_space, is_full, open_in_place, user_cache
+from g2netpl.utils.image_refs import file_stamp, is_address
+from g2netpl.utils.options import parse_size
 
 Rows = npt.NDArray[np.int64]
 Kind = type[np.float16] | type[np.float32]
@@ -140,8 +139,18 @@ def _open(
             file.seek(0)
             npy.write_array_header_1_0(file, header)
             file.flush()
-            reserve(file.fileno(), size)  # so that a full disk is an error now, and not a crash
+            _reserve(file.fileno(), size)  # so that a full disk is an error now, and not a crash
         return np.memmap(file, dtype, "r+", _HEADER, shape), is_new
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    os.truncate(descriptor, size)
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as problem:
+            if is_full(problem):
+                raise
 
 
 def _has_header(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
@@ -214,5 +223,5 @@ def _remove_old(path: Path, say: Callable[[str], None]) -> None:
         total -= sizes[name]
         say(
             f"{path.parent / name}: removed, not used for {(now - times[name]) / _DAY:.0f} days; "
-            f"the cache may take {show_size(limit)} (G2NETPL_FEATURE_CACHE)"
+            f"the cache may take {f'{limit / 1e9:.1f} GB'} (G2NETPL_FEATURE_CACHE)"
         )

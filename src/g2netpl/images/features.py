@@ -6,7 +6,6 @@ are multiplied by). `imagenet_head.npz` has the backbone's ImageNet classifier, 
 (`weight` C×D, `bias` C). All of them are finite numbers.
 """
 
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.utils import distributed
 from g2netpl.utils.arrays import finite_rows, read_npz, write_npz
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import atomic_write
 
 Features = npt.NDArray[np.float32]
 CLASSIFIER = "imagenet_head.npz"
@@ -195,11 +193,9 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
         names = {"images": np.array(table.images)}
         if table.groups is not None:
             names["groups"] = np.array(table.groups)
-        with atomic_write(folder / f"{split}.npz") as file:
-            write_npz(file, zipfile.ZIP_STORED, features=values, labels=table.values, **names)
+        arrays: dict[str, npt.NDArray[Any]] = {"features": values, "labels": table.values, **names}
+        write_npz(folder / f"{split}.npz", arrays, is_compressed=False)
     if features.classifier is not None:
         weight, bias = features.classifier
-        with atomic_write(folder / CLASSIFIER) as file:
-            write_npz(file, zipfile.ZIP_STORED, weight=weight, bias=bias)
-    with atomic_write(folder / "meta.npz") as file:
-        write_npz(file, zipfile.ZIP_STORED, classes=np.array(features.train.classes))
+        write_npz(folder / CLASSIFIER, {"weight": weight, "bias": bias}, is_compressed=False)
+    write_npz(folder / "meta.npz", {"classes": np.array(features.train.classes)})

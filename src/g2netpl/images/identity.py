@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from g2netpl.utils.disk import file_digest, file_stamp
+from g2netpl.utils.image_refs import file_digest, file_stamp
 
 
 def same_files(paths: Sequence[str], others: Sequence[str]) -> list[tuple[int, int]]:

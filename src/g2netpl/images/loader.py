@@ -20,7 +20,7 @@ from g2netpl.images.transforms import ViewName, apply
 from g2netpl.images.workers import ignore_interrupts, lost_worker, start_workers
 from g2netpl.utils import distributed
 from g2netpl.utils.errors import UserError
-from g2netpl.utils.places import Unreachable
+from g2netpl.utils.image_refs import Unreachable
 
 Rows = npt.NDArray[np.int64]
 Groups = Sequence[Rows]  # the rows of each batch

@@ -19,8 +19,7 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from g2netpl.labels.paths import RAW_SUFFIXES
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_formats import MAX_PIXELS, can_read_raw, formats
-from g2netpl.utils.inside import Unfit, open_file
-from g2netpl.utils.places import is_address
+from g2netpl.utils.image_refs import Unfit, is_address, open_file
 
 _NAMED = 5  # unreadable images in a message
 _TURNS = {  # LibRaw's numbers of how a picture must be turned

@@ -14,7 +14,7 @@ from PIL import Image
 
 from g2netpl.labels.io import write_labels
 from g2netpl.labels.table import LabelTable
-from g2netpl.utils.disk import writing
+from g2netpl.utils.files import writing
 
 SIZE = 64
 CLASSES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

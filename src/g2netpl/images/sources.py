@@ -1,7 +1,7 @@
 """Where images are: a folder, tar shards, a Hugging Face data set, or an object store.
 
 `images_at` finds out what an address names. In each kind, an image is found by its name, and its
-reference (`utils.places.ImageRef`) can be opened in any process and in any order.
+reference (`utils.image_refs.ImageRef`) can be opened in any process and in any order.
 """
 
 import glob
@@ -23,10 +23,18 @@ import numpy.typing as npt
 from g2netpl.labels import paths
 from g2netpl.labels.names import name_problem, plain_name
 from g2netpl.labels.paths import SUFFIXES, Located, images_on_top, names_on_top, with_near
-from g2netpl.utils.disk import file_stamp, opening
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.inside import PathBelow, Unfit
-from g2netpl.utils.places import LARGEST, ImageRef, Opened, Stamp, is_address
+from g2netpl.utils.files import friendly_os_errors
+from g2netpl.utils.image_refs import (
+    LARGEST,
+    ImageRef,
+    Opened,
+    PathBelow,
+    Stamp,
+    Unfit,
+    file_stamp,
+    is_address,
+)
 from g2netpl.utils.stores import Remote, check_address, object_at, objects_at
 
 Address = str | Path
@@ -222,7 +230,11 @@ def _in_tars(address: str, shards: tuple[ImageRef, ...], stamps: tuple[Stamp, ..
 def _members(shard: ImageRef) -> list[tarfile.TarInfo]:
     """The regular files in a tar file; links and devices are left out."""
     try:
-        with opening(shard), shard.open() as file, tarfile.open(fileobj=file, mode="r:") as archive:
+        with (
+            friendly_os_errors(shard),
+            shard.open() as file,
+            tarfile.open(fileobj=file, mode="r:") as archive,
+        ):
             members = [member for member in archive if member.isreg() and not member.issparse()]
             file.seek(archive.offset)  # tarfile ends at a broken header without a word
             if file.read(tarfile.BLOCKSIZE).strip(b"\0"):

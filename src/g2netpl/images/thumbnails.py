@@ -17,7 +17,7 @@ from g2netpl.images.sources import find
 from g2netpl.labels.io import image_folder
 from g2netpl.labels.paths import Located
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.places import Unreachable
+from g2netpl.utils.image_refs import Unreachable
 
 SIZES = (256, 1024)  # pixels of the longer side, at most
 _MAX_BYTES = 32 << 20

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from g2netpl.utils.disk import is_full
 from g2netpl.utils.errors import UserError
-from g2netpl.utils.places import Unreachable
-from g2netpl.utils.signals import Interrupts
-from g2netpl.utils.system import CHILD_ENDED, STOPS
+from g2netpl.utils.files import is_full
+from g2netpl.utils.image_refs import Unreachable
+from g2netpl.utils.signals import STOPS, Interrupts
 
 Item = TypeVar("Item")
 
@@ -27,8 +26,6 @@ _workers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 class WorkerLost(UserError):
     """A loader worker died, or cannot send what it loaded."""
-
-    exit_code = 6
 
     def __init__(self, why: str, advice: str = "run the same command again") -> None:
         super().__init__(
@@ -62,7 +59,7 @@ def start_workers(loader: Iterable[Item]) -> Iterator[Item]:
     It would raise that at any moment of other work; the loader itself notices it within seconds.
     """
     in_main = threading.current_thread() is threading.main_thread()
-    number = CHILD_ENDED if in_main else None
+    number = getattr(signal, "SIGCHLD", None) if in_main else None
     before = None if number is None else signal.getsignal(number)
     items = iter(loader)
     _workers.update(getattr(items, "_workers", ()))

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 
 from g2netpl.labels.names import name_problem
-from g2netpl.utils.disk import check_space
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.places import is_address
+from g2netpl.utils.files import check_space
+from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.stores import object_at
 
 _PIECE = 1 << 24  # bytes that a store is asked for at a time

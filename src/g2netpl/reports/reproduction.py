@@ -18,7 +18,7 @@ from g2netpl.reports import page
 from g2netpl.reports.figures import write_figure
 from g2netpl.reports.tables import LOST, Grid, Place, grid, groups, moments, plus_minus
 from g2netpl.runs.folder import RUN
-from g2netpl.utils.disk import read_object
+from g2netpl.utils.files import read_json
 
 COLUMNS = (
     *("row", "method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last"),
@@ -214,7 +214,7 @@ def _start(photos: Mapping[str, Any]) -> str:
 
 
 def _features_note(root: str | None) -> str:
-    content = read_object(Path(root or ".") / RUN) or {}
+    content = read_json(Path(root or ".") / RUN) or {}
     if "backbone" in content:
         return f"{content['backbone']} at {content.get('size')} px, frozen"
     return "frozen features as given"

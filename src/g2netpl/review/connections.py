@@ -1,5 +1,6 @@
 """An HTTP server that slow clients cannot block: a minute per request, 128 connections."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,8 +9,6 @@ from http.server import ThreadingHTTPServer
 from socket import SHUT_RDWR
 from threading import Lock
 from typing import Any
-
-from g2netpl.utils.system import IS_WINDOWS
 
 PATIENCE = 60  # seconds for a request to arrive
 MOST = 128  # connections at a time
@@ -26,7 +25,7 @@ class PatientServer(ThreadingHTTPServer):
     """One thread per connection; the one that waits longest makes room, unknown clients first."""
 
     daemon_threads = True
-    allow_reuse_address = not IS_WINDOWS  # on Windows it would share the port
+    allow_reuse_address = sys.platform != "win32"  # on Windows it would share the port
     request_queue_size = MOST
 
     def __init__(self, *given: Any) -> None:

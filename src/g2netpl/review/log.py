@@ -8,9 +8,7 @@ from threading import Lock
 
 from g2netpl.runs.answers import Decision, parse_decisions
 from g2netpl.runs.folder import REVIEW
-from g2netpl.utils.disk import cannot_write
-from g2netpl.utils.errors import Refused
-from g2netpl.utils.files import open_in_place, sync_folder
+from g2netpl.utils.files import friendly_os_errors, open_in_place, sync_folder
 from g2netpl.utils.locks import locked
 
 
@@ -22,18 +20,12 @@ class AnswerLog:
         self.trouble: str | None = None
         self._lock = Lock()
         with contextlib.ExitStack() as opened:
-            try:
-                opened.enter_context(locked(self.path.parent))
-                self._file = open_in_place(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-                opened.callback(os.close, self._file)
-                sync_folder(self.path.parent)
-                self._read()
-            except OSError as problem:
-                raise cannot_write(self.path, problem) from None
-            except Refused:
-                raise Refused(
-                    f"{self.path}: in use by another g2netpl review or train; end that one first"
-                ) from None
+            opened.enter_context(friendly_os_errors(self.path))
+            opened.enter_context(locked(self.path.parent))
+            self._file = open_in_place(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            opened.callback(os.close, self._file)
+            sync_folder(self.path.parent)
+            self._read()
             self._opened: contextlib.ExitStack | None = opened.pop_all()
 
     def _read(self) -> None:

@@ -16,7 +16,7 @@ from g2netpl.review.connections import PatientServer
 from g2netpl.review.http import Handler, Rejection, Reply, require
 from g2netpl.review.queries import Order
 from g2netpl.review.session import ReviewSession
-from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.errors import InputError
 
 _FILES = {
     "/": ("review.html", "text/html; charset=utf-8"),
@@ -126,7 +126,7 @@ class ReviewServer(PatientServer):
         except OSError as problem:
             why = f"not saved: {problem.strerror}"
             raise Rejection(HTTPStatus.INSUFFICIENT_STORAGE, why) from None
-        except Refused as problem:
+        except InputError as problem:
             raise Rejection(HTTPStatus.CONFLICT, str(problem)) from None
         return _to_json({"question": question, "progress": self.session.progress()})
 

@@ -23,7 +23,7 @@ from g2netpl.review.queries import STRATEGIES, Index, Mask, Order, Probabilities
 from g2netpl.runs.answers import ANSWERS, PHOTOS, Decision, find, in_force, now
 from g2netpl.runs.completion import thresholds_of_unknown
 from g2netpl.runs.run import Run
-from g2netpl.utils.errors import InputError, Refused, did_you_mean
+from g2netpl.utils.errors import InputError, did_you_mean
 
 MOST_AT_ONCE = 1000  # classes about which "nothing else" can be answered
 _QUEUE, _QUEUES = 20_000, 16  # labels ranked at a time; queues kept, by strategy and filter
@@ -144,14 +144,14 @@ class ReviewSession:
     def undo(self, id: str, answer: str) -> dict[str, Any]:
         """Take back the answer with the id `answer`; returns its question.
 
-        Raises `Refused` if it is not the last answer in force: another tab may have given that.
+        Raises `InputError` if it is not the last answer in force: another tab may have given that.
         """
         with self._lock:
             lines = [line for line in self._by_id.get(answer, ()) if line[1].asks == self.ask]
             left = max(len(lines) - len(self._by_id.get(id, ())), 0)
             last = [was.id for _, was in self._in_force[len(self._in_force) - left :]]
             if not lines or last != [answer] * left:
-                raise Refused(
+                raise InputError(
                     "not taken back: another tab has saved an answer since, or has taken it back"
                 )
             self._append(id, [(at, "undo", was.old, was.order) for at, was in reversed(lines)])
@@ -171,7 +171,7 @@ class ReviewSession:
             lacks = 0 < len(saved) < len(changes)
             is_same = all(map(_is_same, saved, changes)) and len(saved) <= len(changes)
             if not is_same or (lacks and self.log.decisions[-1].id != id):
-                raise Refused("not saved: the id belongs to another answer")
+                raise InputError("not saved: the id belongs to another answer")
             for entry, action, new, order in changes[len(saved) :]:
                 row, column = divmod(entry, self._width)
                 names = (self.saved.images[row], self.saved.classes[column])

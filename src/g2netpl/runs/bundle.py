@@ -31,12 +31,11 @@ from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.hub import bundle_file
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
-from g2netpl.utils.disk import opening
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_formats import MAX_PIXELS
 from g2netpl.utils.options import Options
 from g2netpl.utils.signals import leave_terminal_to_parent
-from g2netpl.utils.system import MOST_PROCESSES
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
@@ -174,7 +173,7 @@ def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
     `threads` is by default the number of cores that this process may use.
     """
     path = bundle_file(path)
-    with opening(path):
+    with friendly_os_errors(path):
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file")
         if path.stat().st_size > _LARGEST:
@@ -271,7 +270,7 @@ def _read_ahead(batches: Iterator[Sequence[str]], size: int, workers: int) -> It
         yield from (_read(paths, size) for paths in batches)
         return
     waiting: deque[Future[_Read]] = deque()
-    workers = min(workers, MOST_PROCESSES)
+    workers = min(workers, 61)
     with ProcessPoolExecutor(workers, get_context("spawn"), _begin_reading) as pool:
         try:
             for paths in batches:

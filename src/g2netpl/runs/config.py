@@ -10,11 +10,8 @@ from g2netpl.labels.io.options import Absent, Contradictions, Duplicates
 from g2netpl.runs.tracker_names import parse_trackers
 from g2netpl.runs.train_config import PRIORS, TrainConfig, path_text
 from g2netpl.utils.errors import did_you_mean
-from g2netpl.utils.options import (
-    Options,
-    none_from_text,
-)
-from g2netpl.utils.places import is_address
+from g2netpl.utils.image_refs import is_address
+from g2netpl.utils.options import Options, none_from_text
 
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 DATA_PATHS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.runs.config import PATHS, is_path
-from g2netpl.utils.disk import opening
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.places import is_address
+from g2netpl.utils.files import friendly_os_errors
+from g2netpl.utils.image_refs import is_address
 
 
 def read_keys(path: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def over(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keys_of_file(path: Path) -> dict[str, Any]:
     try:
-        with opening(path):
+        with friendly_os_errors(path):
             values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{path}: not valid TOML ({problem})") from None

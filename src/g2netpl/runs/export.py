@@ -4,6 +4,7 @@ Before the file gets its name, onnxruntime and PyTorch score the same images, fr
 calibrated scores; where they differ by more than 1e-4, there is no file.
 """
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
@@ -22,9 +23,9 @@ from g2netpl.images.engine import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle
 from g2netpl.runs.run import Run
-from g2netpl.utils.disk import write_whole
-from g2netpl.utils.errors import InputError, Refused
-from g2netpl.utils.terminal import shown
+from g2netpl.utils.console import shown
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import write_bytes, writing
 
 TOLERANCE = 1e-4
 _DRAWN = 17  # a full batch, and one image alone
@@ -77,11 +78,14 @@ def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
     content = _serialised(run, contents)
     difference, images = _difference(run, content, path, photos)
     if not difference <= TOLERANCE:
-        raise Refused(
+        raise InputError(
             f"{path}: not written: scores of onnxruntime and PyTorch differ by {difference:.2g}, "
             f"more than {TOLERANCE:g}; please report this with the backbone {run.config.backbone}"
         )
-    return Exported(contents, write_whole(path, content), len(content), difference, images)
+    with writing(path):
+        write_bytes(path, content)
+    digest = hashlib.sha256(content).hexdigest()
+    return Exported(contents, digest, len(content), difference, images)
 
 
 def describe(run: Run) -> Contents:

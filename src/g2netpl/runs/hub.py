@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from g2netpl.utils.disk import is_full
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import is_full
 
 MODEL, CARD, CONFIG = "model.onnx", "README.md", "config.json"
 SCHEME = "hf://"

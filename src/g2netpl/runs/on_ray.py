@@ -22,8 +22,6 @@ _TOLD = 10  # images that cannot be read, of each block
 class RayTrouble(UserError):
     """Ray could not do it."""
 
-    exit_code = 6
-
 
 @dataclass
 class _Worker:

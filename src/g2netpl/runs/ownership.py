@@ -11,9 +11,8 @@ from g2netpl.labels.files import Files, of_each
 from g2netpl.runs.config import PATHS
 from g2netpl.runs.folder import RESULT, RESULTS, RUN
 from g2netpl.runs.records import RUN_FORMAT, read_run, read_training
-from g2netpl.utils.disk import write_json
-from g2netpl.utils.errors import InputError, Refused
-from g2netpl.utils.files import check_no_links, is_temporary, rename_old
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import check_no_links, is_temporary, rename_old, write_json
 from g2netpl.utils.locks import LOCK, locked
 
 
@@ -34,21 +33,21 @@ def check_folder(
     A folder that holds `inputs` of the command, or is the working folder, is not renamed.
     """
     if folder.exists() and not folder.is_dir():
-        raise Refused(f"{folder}: is a file; choose another --output")
+        raise InputError(f"{folder}: is a file; choose another --output")
     if is_empty(folder):
         return
     is_ours = _is_of(folder, command)
     if overwrite and not is_ours:
-        raise Refused(
+        raise InputError(
             f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not touch "
             "it; choose another --output"
         )
     if not overwrite:
         anew = ", or begin anew with --overwrite" if is_ours else ""
-        raise Refused(f"{folder}: {_content_of(folder, command)}{anew}")
+        raise InputError(f"{folder}: {_content_of(folder, command)}{anew}")
     for path in (os.curdir, *inputs):
         if Path(path).resolve().is_relative_to(folder.resolve()):
-            raise Refused(
+            raise InputError(
                 f"{folder}: --overwrite would rename it, and {os.path.abspath(path)} is in it; "
                 "choose another --output"
             )
@@ -146,7 +145,9 @@ def _check_same(
         }
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
         hint = " (more may be added behind)" if set(changed) <= set(lists) else ""
-        raise Refused(f"{folder}: other {flags} than it began with{hint}; choose another --output")
+        raise InputError(
+            f"{folder}: other {flags} than it began with{hint}; choose another --output"
+        )
 
 
 def _has_grown(before: str | None, now: str) -> bool:
@@ -203,7 +204,7 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
     if before["data"]["earlier_model"] != now["data"]["earlier_model"]:
         changed.append("the model of the earlier run")
     if changed:
-        raise Refused(
+        raise InputError(
             f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
         )
     versions = before.get("versions", {})

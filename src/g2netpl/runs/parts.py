@@ -22,9 +22,14 @@ import numpy as np
 from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.classifier import OnBatch
-from g2netpl.utils.disk import read_object, told_plainly
-from g2netpl.utils.errors import InputError, Refused
-from g2netpl.utils.files import atomic_write, check_no_links, remove_temporary
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import (
+    atomic_write,
+    check_no_links,
+    friendly_os_errors,
+    read_json,
+    remove_temporary,
+)
 
 ABOUT = "_parts.json"
 FEWEST, MOST = 1 << 10, 10 << 10  # images of a block; whole batches, so that scores are the same
@@ -151,18 +156,18 @@ class Parts:
         about = json.loads(json.dumps({"format": _FORMAT, "command": command, **depends}))
         path = folder / ABOUT
         check_no_links(folder)
-        with told_plainly(folder):
+        with friendly_os_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             others = [each.name for each in folder.iterdir() if each.name[0] not in "._"]
             if others and not path.exists():
-                raise Refused(f"{folder}: is not empty; choose another --output")
+                raise InputError(f"{folder}: is not empty; choose another --output")
             if not path.exists():
                 with atomic_write(path) as file:
                     file.write(json.dumps(about, indent=2).encode())
         before = _read(path)
         changed = [key for key in about if before.get(key) != about[key]]
         if changed:
-            raise Refused(
+            raise InputError(
                 f"{folder}: holds parts of other {', '.join(changed)} than it began with; choose "
                 "another --output, or begin anew with --overwrite"
             )
@@ -175,7 +180,7 @@ class Parts:
     def write(self, made: Made, kinds: Mapping[str, str]) -> None:
         """Write a block; it is there whole or not at all, whoever else writes it meanwhile."""
         _check_any_read(made)
-        with told_plainly(self.folder):
+        with friendly_os_errors(self.folder):
             write_parquet_columns(self._path(made.number), kinds, [made.columns])
 
     def _path(self, number: int) -> Path:
@@ -188,14 +193,14 @@ def remove(folder: Path, command: str) -> None:
     if not (folder / ABOUT).is_file():
         return
     if _read(folder / ABOUT).get("command") != command:
-        raise Refused(
+        raise InputError(
             f"{folder}: holds no parts of 'g2netpl {command}', so --overwrite does not touch it; "
             "choose another --output"
         )
     parts = [each for each in folder.iterdir() if each.name[0] not in "._"]
     for path in parts:
         if not (re.fullmatch(_PART, path.name) and path.is_file()):
-            raise Refused(f"{path}: is no part, so --overwrite does not touch the folder")
+            raise InputError(f"{path}: is no part, so --overwrite does not touch the folder")
     (folder / ABOUT).unlink()
     for path in parts:
         path.unlink()
@@ -211,7 +216,7 @@ def _check_any_read(made: Made) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found = read_object(path)
+    found = read_json(path)
     if found is None:
         raise InputError(f"{path}: cannot be read; remove the folder, and begin anew")
     return found

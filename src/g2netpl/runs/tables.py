@@ -24,7 +24,7 @@ from g2netpl.labels.table import (
 )
 from g2netpl.runs.folder import CLASSES, HELD_OUT, LABELS, LOGITS, SOFT_LABELS
 from g2netpl.runs.thresholds import Thresholds, logits_of, sigmoid
-from g2netpl.utils.arrays import Scores, in_short, read_npz, write_npy, write_npz
+from g2netpl.utils.arrays import Scores, first_line, read_npz, write_npz
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_write
 
@@ -70,11 +70,11 @@ def write_saved_labels(
     logits = logits_of(predicted).astype(np.float16)
     for name, numbers in ((SOFT_LABELS, completed), (LOGITS, logits)):
         with atomic_write(folder / name) as file:
-            write_npy(file, numbers)
-    with atomic_write(folder / LABELS) as file:
-        groups = {} if table.groups is None else {"groups": np.array(table.groups)}
-        images = np.array(table.images)
-        write_npz(file, images=images, observed=observed, soft=has_soft, **groups)
+            np.save(file, numbers, allow_pickle=False)
+    arrays = {"images": np.array(table.images), "observed": observed, "soft": has_soft}
+    if table.groups is not None:
+        arrays["groups"] = np.array(table.groups)
+    write_npz(folder / LABELS, arrays)
 
 
 def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
@@ -168,8 +168,7 @@ def write_held_out(folder: Path, parts: Mapping[str, HeldOut]) -> None:
         arrays[f"{part}_images"] = np.array(each.table.images)
         arrays[f"{part}_logits"] = logits_of(each.scores).astype(np.float16)
         arrays[f"{part}_truth"] = each.table.values
-    with atomic_write(folder / HELD_OUT) as file:
-        write_npz(file, **arrays)
+    write_npz(folder / HELD_OUT, arrays)
 
 
 def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut]:
@@ -187,7 +186,9 @@ def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut]:
             if logits.shape != truth.shape or logits.dtype.kind != "f":
                 raise ValueError(f"{part}_logits: expected {truth.shape}, got {logits.shape}")
         except (KeyError, TypeError, ValueError, InputError) as problem:
-            raise InputError(f"{path}: cannot be read ({in_short(problem)}); train again") from None
+            raise InputError(
+                f"{path}: cannot be read ({first_line(problem)}); train again"
+            ) from None
         parts[part] = HeldOut(table, sigmoid(logits.astype(np.float64)).astype(np.float32))
     return parts
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from g2netpl.utils.console import quoted
 from g2netpl.utils.errors import InputError, did_you_mean
-from g2netpl.utils.terminal import quoted
 
 TRACKERS = ("tensorboard", "mlflow", "wandb", "trackio")
 

@@ -20,17 +20,14 @@ from torch import Tensor
 
 from g2netpl.runs.folder import CHECKPOINTS
 from g2netpl.utils import distributed
-from g2netpl.utils.disk import told_plainly
 from g2netpl.utils.errors import UserError
-from g2netpl.utils.files import atomic_write
+from g2netpl.utils.files import atomic_write, friendly_os_errors
 
 _KEPT = 2
 
 
 class NoCheckpoint(UserError):
     """No checkpoint can be read."""
-
-    exit_code = 4
 
 
 def save_checkpoint(folder: Path, state: Mapping[str, Any], images: int) -> None:
@@ -39,7 +36,7 @@ def save_checkpoint(folder: Path, state: Mapping[str, Any], images: int) -> None
     moment = "{phase}-{finished:06d}-{step:08d}".format(**trainer)
     shelf = folder / CHECKPOINTS
     rank, size = distributed.rank(), distributed.size()
-    with told_plainly(folder):
+    with friendly_os_errors(folder):
         if rank > 0:
             rows = {key: state[key] for key in ("method", "labels_before")}
             _write(shelf / f"{moment}.rank{rank}.pt", rows)

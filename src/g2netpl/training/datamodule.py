@@ -42,7 +42,6 @@ from g2netpl.utils import distributed
 from g2netpl.utils.arrays import finite_rows
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.memory import show_size
 from g2netpl.utils.progress import Work
 
 SplitName = Literal["file", "validation", "test"]  # the label file that lists the images
@@ -285,7 +284,7 @@ class ImageDataModule(DataModule):
                 "--mode full, or another --train-from"
             )
         mirrors, drawn = kept_views(view, self.config.epochs or USUAL_EPOCHS)
-        size = show_size((1 + mirrors + drawn) * file_bytes(len(paths), shape))
+        size = f"{(1 + mirrors + drawn) * file_bytes(len(paths), shape) / 1e9:.1f} GB"
         folder = self.config.cache or default_cache()
         self._say(f"partial: {self.split}; activations below take {size} in {folder}")
         plain, looks = keep(at), list[Look]()

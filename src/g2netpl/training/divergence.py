@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from g2netpl.runs.folder import DIVERGED
 from g2netpl.runs.records import read_json
 from g2netpl.training.trainer import NumericalStop
-from g2netpl.utils.disk import write_json
+from g2netpl.utils.files import write_json
 
 Result = TypeVar("Result")
 

@@ -1,25 +1,20 @@
 """Progress of a run: epochs on the console with warnings, and as JSON lines on disk."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from g2netpl.runs.records import Epoch, Reading
 from g2netpl.training.trainer import Callback, Trainer
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import counted
-from g2netpl.utils.progress import Work, about
+from g2netpl.utils.progress import Work
 
 _LATE = 0.75  # of the epochs, from which on predictions should be near k
 _JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
-_FEW_STEPS, _A_WHILE = 3, 10.0  # steps and seconds from which the time of all is told
-_SHORT = 60.0  # seconds that need not be told
 _TERMS = {
     "regret": "regret: what the soft labels, guesses at labels that nobody gave, would still gain "
     "by their best move, 0 when settled",
     "undecided": "undecided: soft labels between 0.25 and 0.75, neither yes nor no",
 }
-_FORWARD = 1 / 3  # of a step; the way back is about two forwards
 
 
 def describe(record: Mapping[str, Any]) -> str:
@@ -92,81 +87,36 @@ def warn_of_loss(console: Console, history: Sequence[Epoch], linear: int) -> Non
         )
 
 
-class Epochs(Work):
-    """The epochs that are left of a phase; from the first steps it says how long they take.
-
-    `held_out` images are looked at after each epoch.
-    """
-
-    counts = False
-
-    def __init__(
-        self, console: Console, left: int, images: int, finished: int = 0, held_out: int = 0
-    ) -> None:
-        self._left, self._images, self._finished = left, images, finished
-        self._looks = 1 + _FORWARD * held_out / max(images, 1)
-        self._steps, self._foretold, self._explained = 0, False, False
-        super().__init__(console, "training", left * images)
-
-    @property
-    def place(self) -> str:
-        """The epoch in progress."""
-        current = min(self.done // max(self._images, 1) + 1, self._left)
-        return self._named(self._finished + current)
-
-    def _named(self, epoch: int) -> str:
-        return f"epoch {epoch} of {self._finished + self._left}"
-
-    def advance(self, count: int = 1) -> None:
-        """A step is done."""
-        super().advance(count)
-        self._steps += 1
-        if self._steps >= _FEW_STEPS and self.seconds >= _A_WHILE and not self._foretold:
-            self._foretold = True
-            self._foretell()
-
-    def _foretell(self) -> None:
-        """How long it will take; of what is short nothing is said."""
-        whole = self.total * self._looks / (self.rate or math.inf)
-        if whole >= _SHORT:
-            self.tell(f"{about(whole)} for {counted(self._left, 'epoch')}")
-
-    def epoch(self, record: Epoch) -> None:
-        """An epoch is done."""
-        terms = [text for key, text in _TERMS.items() if record.get(key) is not None]
-        if terms and not self._explained:
-            self._explained = True
-            self.tell("; ".join(terms))
-        note = describe(record)
-        self.say(note if self.shown else f"{self._named(record['epoch'])}: {note}")
-
-
 class Progress(Callback):
     """Shows the epochs of each phase on a console."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._bar: Epochs | None = None
+        self._work: Work | None = None
+        self._explained = False
 
     def on_phase_start(self, trainer: Trainer) -> None:
         """Show how many epochs are left."""
-        phase, state, held = trainer.phase, trainer.state, trainer.validation
-        left = phase.epochs * trainer.method.rounds - state.finished
-        finished = phase.first_epoch + state.finished
-        images, held_out = len(trainer.data.training), 0 if held is None else len(held.source)
-        self._bar = Epochs(self.console, left, images, finished, held_out)
-        self._bar.__enter__()
+        left = trainer.phase.epochs * trainer.method.rounds - trainer.state.finished
+        self._work = Work(self.console, self._place(trainer), left * len(trainer.data.training))
+        self._work.__enter__()
 
     def on_step_end(self, trainer: Trainer, images: int) -> None:
         """Move the bar."""
-        if self._bar is not None:
-            self._bar.advance(images)
+        if self._work is not None:
+            self._work.advance(images)
 
     def on_epoch_end(self, trainer: Trainer) -> None:
         """Show the epoch, and warn of what looks wrong."""
         history = trainer.state.history
-        if self._bar is not None:
-            self._bar.epoch(history[-1])
+        terms = [text for key, text in _TERMS.items() if history[-1].get(key) is not None]
+        if self._work is not None:
+            if terms and not self._explained:
+                self._explained = True
+                self.console.print("; ".join(terms))
+            note = describe(history[-1])
+            self._work.say(note if self._work.is_live else f"{self._work.what}: {note}")
+            self._work.describe(self._place(trainer))
         warn_of_collapse(self.console, history, trainer.k, trainer.epochs)
         warn_of_jumps(self.console, history)
 
@@ -181,6 +131,12 @@ class Progress(Callback):
 
     def on_fit_end(self, trainer: Trainer) -> None:
         """Close the bar."""
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None
+        if self._work is not None:
+            self._work.__exit__()
+            self._work = None
+
+    def _place(self, trainer: Trainer) -> str:
+        """The epoch in progress."""
+        epoch = trainer.phase.first_epoch + trainer.state.finished + 1
+        last = trainer.phase.first_epoch + trainer.phase.epochs * trainer.method.rounds
+        return f"epoch {min(epoch, last)} of {last}"

@@ -15,9 +15,9 @@ from g2netpl.runs.train_config import LINEAR_STEPS, PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
 from g2netpl.utils.console import Console
-from g2netpl.utils.disk import file_digest
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.options import in_full
+from g2netpl.utils.image_refs import file_digest
+from g2netpl.utils.options import short_number
 
 if TYPE_CHECKING:
     from g2netpl.training.trainer import Trainer
@@ -127,7 +127,7 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
     if "train_from" in found:
         mode += f", from {found['train_from']} on"
     epochs = ", ".join(
-        f"{count} {name} (learning rate {in_full(found['learning_rate'][name])})"
+        f"{count} {name} (learning rate {short_number(found['learning_rate'][name])})"
         for name, count in found["epochs"].items()
     )
     visible = data.visible

@@ -22,8 +22,7 @@ from g2netpl.training.trainer import Trainer, copy_state
 from g2netpl.utils import distributed
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
-from g2netpl.utils.disk import write_json
-from g2netpl.utils.files import replace_file
+from g2netpl.utils.files import write_bytes, write_json
 from g2netpl.utils.progress import Work
 
 
@@ -44,7 +43,7 @@ def write_results(trainer: Trainer, folder: Path, began: float, console: Console
     soft = trainer.pseudo_labels()
     if not distributed.is_main():
         return None
-    replace_file(folder / MODEL, save(copy_state(trainer.full_model.eval())))
+    write_bytes(folder / MODEL, save(copy_state(trainer.full_model.eval())))
     _write_labels(folder, trainer.data, predicted, soft)
     held_out = {name: HeldOut(table, best[name]) for name, (_, table) in splits.items()}
     write_held_out(folder, held_out)

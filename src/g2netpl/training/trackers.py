@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.runs.folder import TRACKERS as STATE
-from g2netpl.utils.disk import read_object, write_json
+from g2netpl.utils.files import read_json, write_json
 
 Flat = dict[str, Any]
 Say = Callable[[str], object]
@@ -103,7 +103,7 @@ class Trackers(AbstractContextManager[Any]):
     def __init__(self, names: Iterable[str], folder: Path, config: Flat, say: Say | None) -> None:
         self.folder, self.say = folder, say or partial(warnings.warn, stacklevel=2)
         self.tracked: dict[str, _Tracked] = {}
-        self.memory: dict[str, Flat] = read_object(folder / STATE) or {}
+        self.memory: dict[str, Flat] = read_json(folder / STATE) or {}
         for name in names:
             self._try(name, partial(self._start, name, _flat(config)))
 

@@ -46,12 +46,12 @@ from g2netpl.training.warm_start import (
     write_decided,
 )
 from g2netpl.utils import distributed
-from g2netpl.utils.console import Console
-from g2netpl.utils.disk import file_digest, sync, told_plainly, write_json
+from g2netpl.utils.console import Console, quoted
+from g2netpl.utils.files import friendly_os_errors, write_json
+from g2netpl.utils.image_refs import file_digest
 from g2netpl.utils.launch import device_of
 from g2netpl.utils.locks import locked
 from g2netpl.utils.signals import AGAIN, Interrupts
-from g2netpl.utils.terminal import quoted
 
 OnEpoch = Callable[[Trainer], None]
 
@@ -79,7 +79,7 @@ def train(
         if console is None or not distributed.is_main():
             console = Console(quiet=not (progress and distributed.is_main()))
         folder = Path(config.output)
-        stack.enter_context(told_plainly(folder))
+        stack.enter_context(friendly_os_errors(folder))
         stack.enter_context(with_resume_advice(interrupts))
         lock = stack.enter_context(ExitStack())
         again = resume and not distributed.broadcast(is_empty(folder))  # or the first launch
@@ -199,7 +199,6 @@ def _train(
                     "No test class has both positives and negatives, so test mAP is undefined; "
                     "for complete labels use g2netpl convert --absent negative."
                 )
-            sync(folder / HISTORY)
             write_json(folder / RESULT, result)
             trackers.finish(result)
             remove_checkpoints(folder)

@@ -57,8 +57,6 @@ _NON_FINITE = 3  # batches in a row
 class NumericalStop(UserError):
     """The loss or the weights are no longer finite."""
 
-    exit_code = 5
-
 
 @dataclass(frozen=True)
 class Phase:

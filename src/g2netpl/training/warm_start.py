@@ -30,8 +30,8 @@ from g2netpl.runs.run import Run
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trainer import Trainer
 from g2netpl.utils import distributed
-from g2netpl.utils.errors import InputError, Refused, counted
-from g2netpl.utils.files import replace_file
+from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.files import write_bytes
 
 
 def config_after_review(folder: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def decisions_for(config: RunConfig, resume: bool) -> list[Decision]:
         return read_decisions(config.output, DECIDED)
     folder = Path(config.resume_labels)
     if folder.resolve() == Path(config.output).resolve():
-        raise Refused(
+        raise InputError(
             f"{folder}: the run that was reviewed must stay as it is; choose another --output"
         )
     # rank 0 reads for all of them: somebody may be answering meanwhile
@@ -75,7 +75,7 @@ def _decisions_about(folder: Path) -> list[Decision]:
 
 def write_decided(folder: Path, decisions: list[Decision]) -> None:
     """Keep the decisions with the run that was trained on them."""
-    replace_file(folder / DECIDED, _lines(decisions))
+    write_bytes(folder / DECIDED, _lines(decisions))
 
 
 def _lines(decisions: list[Decision]) -> bytes:
@@ -86,7 +86,7 @@ def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
     """Refuse labels that an earlier run cannot go on with; note what it had seen of the others."""
     saved = Run.open(folder).labels
     if saved.classes != data.table.classes:
-        raise Refused(
+        raise InputError(
             f"resume_labels: {folder} knows other classes than the label file, or in another "
             f"order; train anew on the file of g2netpl review {quote(str(folder))} --export "
             "labels.csv"
@@ -151,7 +151,7 @@ def _load_model(folder: str | Path, trainer: Trainer) -> None:
     try:
         model.load_state_dict(_state(Path(folder) / MODEL))
     except RuntimeError:
-        raise Refused(
+        raise InputError(
             f"resume_labels: the architecture of {folder} differs; use the same backbone, hidden, "
             f"prior and classes, or train on the file of g2netpl review {quote(str(folder))} "
             "--export labels.csv"

@@ -1,5 +1,5 @@
-"""What knows nothing of labels or models: errors, options, files, locks, memory, processes.
+"""Knows nothing of labels or models: errors, options, files, locks, console, processes.
 
-Everybody may import from here; nothing here imports from another room. A message to a person goes
-through `terminal` and `console`, a file that must not be torn through `disk`.
+Every package may import from here; nothing here imports from another package. Files are written
+through `files`, and text for a person goes through `console`.
 """

@@ -1,65 +1,40 @@
-"""Read and write .npy and .npz files.
+"""Read and write .npz files, and check arrays."""
 
-What is read was perhaps written by others: it is an array of what its file holds, or one line says
-why not.
-"""
-
-import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib import format as npy
+
+from g2netpl.utils.files import atomic_write
 
 Scores = npt.NDArray[np.float32]
 
 
-class _Writable(Protocol):
-    def write(self, content: bytes, /) -> Any: ...
-
-
-def write_npy(file: _Writable, table: npt.NDArray[Any]) -> None:
-    """Write a table as numpy.save does, which says nothing about a full disk."""
-    kind = npy.dtype_to_descr(np.dtype(table.dtype))
-    header = {"descr": kind, "fortran_order": False, "shape": table.shape}
-    npy.write_array_header_1_0(file, header)
-    file.write(np.ascontiguousarray(table).tobytes())
+def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file; ValueError if anything is wrong. Pickled arrays are rejected."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: np.asarray(archive[name]) for name in archive.files}
+    except Exception as problem:  # a damaged file can raise anything
+        raise ValueError(first_line(problem)) from None
 
 
 def write_npz(
-    file: BinaryIO,
-    compression: int = zipfile.ZIP_DEFLATED,
-    /,
-    **tables: npt.NDArray[Any],
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], is_compressed: bool = True
 ) -> None:
-    """Write tables under their names as numpy.savez_compressed does."""
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        for name, table in tables.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                write_npy(member, table)
+    """Write arrays under their names, as a whole file."""
+    save: Any = np.savez_compressed if is_compressed else np.savez
+    with atomic_write(path) as file:
+        save(file, **arrays)
 
 
-def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an .npz file; whatever is wrong is a ValueError.
-
-    What was pickled is never read.
-    """
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-            return {name: each for name, each in arrays.items() if isinstance(each, np.ndarray)}
-    except Exception as problem:  # the headers of a damaged file can say anything
-        raise ValueError(in_short(problem)) from None
-
-
-def in_short(problem: Exception) -> str:
-    """The first line of what another package says of a file."""
+def first_line(problem: Exception) -> str:
+    """The first line of an error of another package."""
     return (str(problem).strip().partition("\n")[0] or type(problem).__name__)[:200]
 
 
 def finite_rows(table: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Which rows of a table (N, D) hold finite numbers alone."""
-    with np.errstate(invalid="ignore"):  # so many float32 fit into a float64
-        sums: npt.NDArray[np.float64] = table.sum(axis=1, dtype=np.float64)
-    return np.isfinite(sums)
+    """Which rows of a table (N, D) contain only finite numbers."""
+    return np.asarray(np.isfinite(table).all(axis=1))

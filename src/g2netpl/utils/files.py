@@ -1,63 +1,99 @@
 """Open and replace files without following links: every file that we write goes through here.
 
-A folder from somebody else may hold links with the names that we are about to write. So a new file
-is created exclusively under a random name and then moved into place, a file that grows is opened
-with `O_NOFOLLOW`, and a run folder that holds anything but regular files and folders is rejected.
+A folder from somebody else may contain links with the names that we are about to write. So a new
+file is created exclusively under a random name and then moved into place, a file that grows is
+opened with `O_NOFOLLOW`, and a run folder with anything but regular files and folders is rejected.
 """
 
-import contextlib
 import errno
+import io
+import json
 import os
 import re
 import secrets
+import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TextIO
+
+import platformdirs
 
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.system import BINARY, IS_WINDOWS, NO_WAITING
 
+BINARY: int = getattr(os, "O_BINARY", 0)  # without it, Windows changes line ends
+NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)  # a pipe in place of a file must not block us
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
+_is_junction = getattr(os.path, "isjunction", os.path.islink)  # Python 3.12
 _TEMPORARY = re.compile(r"\..{1,40}\.g2netpl-[0-9a-f]{16}\.tmp")
-_NO_HARD_LINKS = (  # ENOTSUP is of exFAT on a Mac, EINVAL of FAT on Windows
-    *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK),
-    errno.EACCES,
-)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the last by `ulimit -f`
 
 
-@contextlib.contextmanager
+@contextmanager
+def friendly_os_errors(path: str | Path) -> Iterator[None]:
+    """An OSError inside becomes one line with the file, what went wrong, and the free space."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno is None:
+            raise
+        where = os.fsdecode(problem.filename) if problem.filename else path
+        raise InputError(f"{where}: {os_error_text(problem, Path(path))}") from None
+
+
+def os_error_text(problem: OSError, path: Path) -> str:
+    """What went wrong, and on a full disk the free space."""
+    text = problem.strerror or os.strerror(problem.errno or 0)
+    if not is_full(problem):
+        return text
+    return f"{text}; {free_bytes(path):,} bytes free; make room and run the command again"
+
+
+def is_full(problem: BaseException) -> bool:
+    """Whether a disk or a quota is full."""
+    return isinstance(problem, OSError) and problem.errno in _FULL
+
+
+def free_bytes(path: Path) -> int:
+    """Free space on the disk of a file or folder that may not exist yet."""
+    folders = (folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    return shutil.disk_usage(next(folders)).free
+
+
+def check_space(folder: Path, needed: int, what: str, otherwise: str) -> None:
+    """Stop before the work if its files will not fit."""
+    free = free_bytes(folder)
+    if free < needed:
+        raise InputError(
+            f"{folder}: {needed:,} bytes needed for the {what}, {free:,} free; make room, or "
+            f"{otherwise}"
+        )
+
+
+@contextmanager
 def atomic_write(
-    path: Path, *, durable: bool = True, condition: Callable[[], bool] | None = None
+    path: str | Path, *, durable: bool = True, condition: Callable[[], bool] | None = None
 ) -> Iterator[BinaryIO]:
     """Write a file that gets its name only when it is complete; a link there is replaced itself.
 
     A file that is replaced keeps its permissions. A `durable` one survives a power cut.
     FileExistsError if a `condition` is false directly before the file gets its name.
     """
-    descriptor, temporary = _create(path)
-    try:
-        with naming(path), open(descriptor, "wb") as file:
-            _copy_permissions(path, descriptor)
-            yield file
-            file.flush()
-            if durable:
-                os.fsync(descriptor)
+    path = Path(path)
+    with _temporary(path, durable) as (file, temporary):
+        with suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and os.chmod in os.supports_fd:
+                os.chmod(file.fileno(), status.st_mode & 0o777)
+        yield file
+        _flush(file, durable)
         if condition is not None and not condition():
             raise FileExistsError(errno.EEXIST, "changed by another program", str(path))
+        file.close()
         os.replace(temporary, path)
-        if durable:
-            sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole; until it is complete the old one stays."""
-    with atomic_write(path) as file:
-        file.write(content)
 
 
 def write_exclusively(path: Path, content: bytes) -> None:
@@ -65,35 +101,67 @@ def write_exclusively(path: Path, content: bytes) -> None:
 
     Nobody ever sees half of it.
     """
-    descriptor, temporary = _create(path)
-    try:
-        with naming(path), open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        move_exclusively(temporary, path)
-        sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _temporary(path, True) as (file, temporary):
+        file.write(content)
+        _flush(file, True)
+        file.close()
+        try:
+            os.link(temporary, path)
+        except OSError as problem:
+            if isinstance(problem, FileExistsError):
+                raise
+            # no hard links, as on the cards of cameras
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666))
+            os.replace(temporary, path)
 
 
-def move_exclusively(source: Path, target: Path) -> None:
-    """Give a file a name that is free; FileExistsError if it is not."""
+@contextmanager
+def atomic_text(path: str | Path, errors: str = "strict") -> Iterator[TextIO]:
+    """Write a text file in UTF-8 that a user named; its folder is created if needed."""
+    with writing(path), atomic_write(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
+        yield text
+        text.detach()
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Create the folder of a file that a user named; errors of the file become one line."""
+    with friendly_os_errors(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        yield
+
+
+def write_text(path: str | Path, content: str, errors: str = "strict") -> None:
+    """Write a text file so that it is either the old one or the complete new one."""
+    with atomic_text(path, errors) as file:
+        file.write(content)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that it is either the old one or the complete new one."""
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON so that the file is either the old one or the complete new one."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None if it cannot be read, or is something else."""
     try:
-        os.link(source, target)
-        source.unlink()
-    except OSError as problem:
-        if problem.errno not in _NO_HARD_LINKS:
-            raise
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666))
-        os.replace(source, target)
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def rename_old(folder: Path) -> None:
     """Rename a folder to NAME.old-1 (-2, …), so that a new one can take its name."""
-    old = _free_name(folder)
-    os.rename(folder, old)
-    sync_folder(old.parent)
+    os.rename(folder, _free_name(folder))
 
 
 def copy_old(path: Path) -> None:
@@ -110,7 +178,7 @@ def _free_name(path: Path) -> Path:
 def open_in_place(path: Path, flags: int) -> int:
     """Open a file to append to it or change it: a regular file with no other name, or InputError.
 
-    What is appended to another name of a file would reach a place that nobody named.
+    With another name, what is written would reach a place that nobody named.
     """
     try:
         descriptor = os.open(path, flags | _NO_LINK | NO_WAITING | BINARY, 0o666)
@@ -121,13 +189,14 @@ def open_in_place(path: Path, flags: int) -> int:
             raise _not_regular(path) from None
         raise
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or _is_link_there(path):
+    is_file = stat.S_ISREG(status.st_mode)
+    if not is_file or status.st_nlink > 1 or path.is_symlink():
         os.close(descriptor)
-        raise _not_regular(path) if not stat.S_ISREG(status.st_mode) else _is_link(path)
+        raise _is_link(path) if is_file else _not_regular(path)
     return descriptor
 
 
-@contextlib.contextmanager
+@contextmanager
 def appending(path: Path) -> Iterator[BinaryIO]:
     """Open a file to append whole lines to it."""
     with open(open_in_place(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
@@ -135,23 +204,17 @@ def appending(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_no_links(folder: Path) -> None:
-    """Reject a run folder that holds anything but regular files and folders.
+    """Reject a run folder with anything but regular files and folders.
 
     The folder itself may be a link: its owner named it.
     """
-    if not folder.is_dir():
-        return
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            path = folder / entry.name
-            if entry.is_symlink() or _is_junction(entry):
-                raise _is_link(path)
-            if entry.is_dir(follow_symlinks=False):
-                with contextlib.suppress(FileNotFoundError):  # a process has just removed it
-                    check_no_links(path)
-            elif not entry.is_file(follow_symlinks=False):
-                with contextlib.suppress(FileNotFoundError):  # a process has just removed it
-                    os.lstat(path)
+    for root, folders, files in os.walk(folder):
+        for path in (Path(root, name) for name in (*folders, *files)):
+            with suppress(FileNotFoundError):  # another process has just removed it
+                mode = path.lstat().st_mode
+                if stat.S_ISLNK(mode) or _is_junction(path):
+                    raise _is_link(path)
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise _not_regular(path)
 
 
@@ -165,65 +228,52 @@ def remove_temporary(folder: Path, ending: str = "") -> None:
 
     With an `ending`, only those of files with that ending: others in the folder may be in use.
     """
-    mark = f"{ending}.g2netpl-"
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            is_ours = is_temporary(entry.name) and mark in entry.name.lower()
-            if is_ours and entry.is_file(follow_symlinks=False):
-                (folder / entry.name).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        is_ours = is_temporary(path.name) and f"{ending}.g2netpl-" in path.name.lower()
+        if is_ours and path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
     """Write the names in a folder to the disk, if the system can do that."""
-    if IS_WINDOWS:
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Errors of the disk inside name this file."""
+def user_cache(kind: str, otherwise: str) -> Path:
+    """A folder in the user's cache folder, which may be deleted at any time."""
+    folder = platformdirs.user_cache_path("g2netpl", appauthor=False)
+    if not folder.is_absolute():
+        raise InputError(f"no home folder to keep {kind} in; {otherwise}")
+    return folder / kind
+
+
+@contextmanager
+def _temporary(path: Path, durable: bool) -> Iterator[tuple[BinaryIO, Path]]:
+    """A new file under a random name in the folder of `path`; errors name `path`."""
+    temporary = path.with_name(f".{path.name[-40:]}.g2netpl-{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | BINARY
     try:
-        yield
+        with open(os.open(temporary, flags, 0o666), "wb") as file:
+            yield file, temporary
+        if durable:
+            sync_folder(path.parent)
     except OSError as problem:
-        if problem.filename is None:
+        if problem.filename in (None, str(temporary)):
             problem.filename = str(path)
         raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def _create(path: Path) -> tuple[int, Path]:
-    """A new file under a random name in the folder of another; errors name that one."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | BINARY
-    while True:
-        temporary = path.with_name(f".{path.name[-40:]}.g2netpl-{secrets.token_hex(8)}.tmp")
-        try:
-            return os.open(temporary, flags, 0o666), temporary
-        except FileExistsError:
-            continue
-        except OSError as problem:
-            problem.filename = str(path)
-            raise
-
-
-def _copy_permissions(path: Path, descriptor: int) -> None:
-    with contextlib.suppress(OSError):
-        status = path.lstat()
-        if stat.S_ISREG(status.st_mode) and os.chmod in os.supports_fd:
-            os.chmod(descriptor, status.st_mode & 0o777)
-
-
-def _is_link_there(path: Path) -> bool:
-    """Where the system cannot open without following links (Windows), look at the name."""
-    return not _NO_LINK and path.is_symlink()
-
-
-def _is_junction(entry: "os.DirEntry[str]") -> bool:
-    is_junction = getattr(entry, "is_junction", None)  # Python 3.12
-    return is_junction is not None and bool(is_junction())
+def _flush(file: BinaryIO, durable: bool) -> None:
+    file.flush()
+    if durable:
+        os.fsync(file.fileno())
 
 
 def _is_link(path: Path) -> InputError:

@@ -1,15 +1,13 @@
-"""What torchrun, `accelerate launch` or srun told this process about itself. Nothing heavy here."""
+"""What torchrun, `accelerate launch` or srun set in the environment; imports nothing heavy."""
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from g2netpl.utils.errors import InputError, UserError
+from g2netpl.utils.errors import InputError
 
 
 def rank() -> int:
-    """The place of this process among all; 0 on its own."""
+    """The number of this process; 0 without a launcher."""
     return _number("RANK", 0)
 
 
@@ -19,52 +17,38 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """The place of this process among those of its machine."""
+    """The number of this process on its machine."""
     return _number("LOCAL_RANK", 0)
 
 
 def is_first_of_machine() -> bool:
-    """Whether this process speaks where all of a machine would say the same."""
+    """Whether this process prints what all processes of a machine would print."""
     return local_rank() == 0
 
 
 def device_of(name: str) -> str:
-    """With `auto` the GPU of this process, if there is one."""
+    """The device for `auto`: the GPU of this process if there is one."""
     import torch
 
     on_gpu = name == "auto" and torch.cuda.is_available()
     return f"cuda:{local_rank()}" if on_gpu else "cpu"
 
 
-@contextmanager
-def said_once() -> Iterator[None]:
-    """A mistake inside is the same for all processes of a machine."""
-    try:
-        yield
-    except UserError as problem:
-        problem.said = not is_first_of_machine()
-        raise
-
-
 def ignore_signals() -> None:
-    """A launcher ends the other processes when one has ended; by then they do so themselves."""
+    """Let this process print why it ends, although the launcher now ends all others."""
     if size() > 1:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def check() -> None:
-    """Refuse half a launch, which would wait for ever or train several times."""
+    """Reject an incomplete launch, which would wait for ever or train several times."""
     needed = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     missing = [name for name in needed if name not in os.environ]
-    others = max(_number(name, 1) for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"))
-    started = max(size(), others)
+    started = max(size(), _number("OMPI_COMM_WORLD_SIZE", 1), _number("PMI_SIZE", 1))
     if started > 1 and missing:
-        raise InputError(
-            f"{started} processes were started, but {', '.join(missing)} not set; use torchrun, or "
-            "set all of them"
-        )
+        raise InputError(f"{started} processes, but {', '.join(missing)} not set; use torchrun")
 
 
-def _number(name: str, otherwise: int) -> int:
+def _number(name: str, default: int) -> int:
     text = os.environ.get(name, "")
-    return int(text) if text.isdecimal() else otherwise
+    return int(text) if text.isdecimal() else default

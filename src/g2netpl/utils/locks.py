@@ -1,88 +1,62 @@
 """One process at a time in a folder, through `filelock`."""
 
-import contextlib
 import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from g2netpl.utils.disk import is_full
-from g2netpl.utils.errors import InputError, Refused
-from g2netpl.utils.files import check_no_links, open_in_place, remove_temporary
-from g2netpl.utils.system import IS_WINDOWS
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import check_no_links, friendly_os_errors, open_in_place, remove_temporary
 
-LOCK = ".lock"  # in a folder of results, while a process works there
+LOCK = ".lock"  # in a run folder, while a process works there
 
 
-@contextlib.contextmanager
+@contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder of results; refused if another process has it.
+    """Lock a run folder; InputError if another process has it.
 
-    A folder that does not exist is made, and removed again if it is left empty.
+    It is created if needed, and removed again if nothing was written.
     """
-    made = _make(folder)
+    is_new = not folder.exists()
+    with friendly_os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     check_no_links(folder)
     try:
-        with held(folder / LOCK) as is_ours:
-            if not is_ours:
-                raise Refused(
-                    f"{folder}: another process is training there, or reviews it; wait, or stop it"
-                )
+        with _held(folder / LOCK, f"{folder}: another g2netpl process uses it; wait, or stop it"):
             remove_temporary(folder)
             yield
     finally:
-        with contextlib.suppress(OSError):  # not empty: there are results
-            for path in made:
-                path.rmdir()
+        if is_new:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
 
 
-@contextlib.contextmanager
+@contextmanager
 def locked_without_file(folder: Path) -> Iterator[None]:
-    """Lock a folder of other people's files; the file of the lock is in the temporary folder."""
+    """Lock a folder of other people's files; the lock file is in the temporary folder."""
     name = os.path.normcase(os.path.realpath(folder)) + os.path.expanduser("~")
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()
-    with held(Path(tempfile.gettempdir(), f"g2netpl-{digest[:32]}.lock")) as is_ours:
-        if not is_ours:
-            raise Refused(
-                f"{folder}: another g2netpl process writes there; run this command again when it "
-                "has ended"
-            )
+    path = Path(tempfile.gettempdir(), f"g2netpl-{digest[:32]}.lock")
+    with _held(path, f"{folder}: another g2netpl process writes there; wait, or stop it"):
         yield
 
 
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[bool]:
-    """Lock a file, which is there only meanwhile; yields False if another process has it."""
+@contextmanager
+def _held(path: Path, otherwise: str) -> Iterator[None]:
     os.close(open_in_place(path, os.O_RDWR | os.O_CREAT))
     lock = FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        yield False
-        return
+        raise InputError(otherwise) from None
     except OSError:  # a file system without locks
         pass
     try:
-        yield True
+        yield
     finally:
-        with contextlib.suppress(OSError):
-            if IS_WINDOWS:  # which removes no open file
-                lock.release()
-            path.unlink()  # elsewhere before the release: after it, the file may be another's
+        path.unlink(missing_ok=True)
         lock.release()
-
-
-def _make(folder: Path) -> list[Path]:
-    """Make a folder and its parents; returns the new ones, the deepest first."""
-    path = folder.absolute()
-    try:
-        made = [each for each in (path, *path.parents) if not each.exists()]
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        if is_full(problem):
-            raise
-        raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
-    return made

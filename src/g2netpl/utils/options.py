@@ -1,9 +1,10 @@
-"""Checked settings: frozen models that refuse unknown keys and values out of range, in one line.
+"""Checked settings: frozen models that reject unknown keys and values out of range in one line.
 
-What our own files hold is checked in the same way when it is read again.
+What our own files contain is checked in the same way when it is read again.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Self, TypeVar, cast, get_args
@@ -21,6 +22,7 @@ from g2netpl.utils.errors import InputError, did_you_mean
 
 MOST_EPOCHS, MOST_PROCESSES = 1_000_000, 512
 LARGEST_IMAGE, LARGEST_BATCH, WIDEST = 8_192, 1_048_576, 65_536  # pixels a side, images, units
+Record = TypeVar("Record")
 
 
 class Options(BaseModel):
@@ -47,18 +49,15 @@ class Options(BaseModel):
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
-        """Build from plain values; a mistake becomes one line that starts with `where`."""
+        """Build from plain values; an error becomes one line that starts with `where`."""
         try:
             return cls(**values)
         except InputError as problem:
             raise InputError(f"{where}: {problem}") from None
 
 
-Record = TypeVar("Record")
-
-
 def parse_record(kind: type[Record], text: str | bytes, where: str) -> Record:
-    """The content of a JSON text; a mistake in it becomes one line that starts with `where`."""
+    """The content of a JSON text; an error in it becomes one line that starts with `where`."""
     try:
         return check_record(kind, json.loads(text), where)
     except (ValueError, RecursionError) as problem:
@@ -66,7 +65,7 @@ def parse_record(kind: type[Record], text: str | bytes, where: str) -> Record:
 
 
 def check_record(kind: type[Record], content: object, where: str) -> Record:
-    """The content as it is, once it is of this kind, a TypedDict; other keys are let alone."""
+    """The content as it is, if it is of this TypedDict; other keys may be there."""
     if not isinstance(content, dict):
         raise InputError(f"{where}: expected an object, got a {type(content).__name__}")
     try:
@@ -79,18 +78,24 @@ def check_record(kind: type[Record], content: object, where: str) -> Record:
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
-def in_full(number: float) -> str:
-    """A number in few digits, or in all where those would be another number."""
+def short_number(number: float) -> str:
+    """A number in few digits, or in all if few would show another number."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
 
 
-def check_range(name: str, value: float | None, least: int, most: int | None = None) -> None:
-    """Refuse a number that is too small or too large; None is not there to be refused."""
+def check_range(name: str, value: float | None, least: int) -> None:
+    """Reject a number that is too small."""
     if value is not None and value < least:
         raise InputError(f"{name}: must be {least} or more, got {value}")
-    if value is not None and most is not None and value > most:
-        raise InputError(f"{name}: must be {most:,} or less, got {value}")
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `2 GB`, `500MB` or `1000000`; ValueError for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)B?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError("must be a size such as 500MB or 2GB")
+    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
 
 
 def none_from_text(value: object) -> object:
@@ -99,36 +104,29 @@ def none_from_text(value: object) -> object:
 
 
 def list_from_text(value: object) -> object:
-    """`0,2`, `[0,2]` or `(0,2)` on the command line; a single value without brackets stays one."""
+    """`0,2` or `[0,2]` on the command line; a single value without brackets stays one."""
     if not isinstance(value, str):
         return value
     text = value.strip()
-    bracketed = text[:1] + text[-1:] in ("[]", "()")
-    if not bracketed and "," not in text:
+    is_bracketed = text[:1] + text[-1:] in ("[]", "()")
+    if not is_bracketed and "," not in text:
         return value
-    return [part.strip() for part in (text[1:-1] if bracketed else text).split(",")]
+    return [part.strip() for part in text.strip("[]()").split(",")]
 
 
 def _first_line(known: Iterable[str], problem: ValidationError) -> str:
-    order = ("extra_forbidden", "missing")  # a misspelt key explains a missing one
-    errors = sorted(problem.errors(), key=lambda each: each["type"] not in order[:1])
+    # a misspelt key explains a missing one, so it comes first
+    errors = sorted(problem.errors(), key=lambda error: error["type"] != "extra_forbidden")
     error = errors[0]
     key = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
         return f"unknown key {key!r:.100} ({did_you_mean(key[:100], known)})"
     # a key of several types has an error for each of them
-    forms = [each["msg"] for each in problem.errors() if each["loc"][:1] == error["loc"][:1]]
+    forms = [other["msg"] for other in errors if other["loc"][:1] == error["loc"][:1]]
     forms = [form.removeprefix("Value error, ") for form in dict.fromkeys(forms)]
     message = " or ".join(form[:1].lower() + form[1:] for form in forms)
     if not key:
         return message
     if error["type"] == "missing":
         return f"{key}: required, but not given"
-    return f"{key}: {message}, got {_in_short(error['input'])}"
-
-
-def _in_short(value: object) -> str:
-    try:
-        return f"{value!r:.200}"
-    except (ValueError, RecursionError):
-        return f"what is too large to be shown ({type(value).__name__})"
+    return f"{key}: {message}, got {str(error['input'])!r:.200}"

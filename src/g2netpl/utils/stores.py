@@ -19,10 +19,10 @@ from typing import Any, Self, TypeVar
 
 from filelock import FileLock
 
-from g2netpl.utils.disk import user_cache
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.memory import parse_size
-from g2netpl.utils.places import ImageRef, Opened, Stamp, Unreachable
+from g2netpl.utils.files import user_cache
+from g2netpl.utils.image_refs import ImageRef, Opened, Stamp, Unreachable
+from g2netpl.utils.options import parse_size
 
 SCHEMES = ("s3", "gs", "gcs", "hf", "az", "abfs", "memory")
 _SIZE, _USUAL_SIZE = "G2NETPL_REMOTE_CACHE", "10GB"

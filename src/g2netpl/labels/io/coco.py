@@ -20,8 +20,8 @@ from g2netpl.labels.io.options import ReadOptions, class_problem, in_class_order
 from g2netpl.labels.io.text import beginning, json_issue, member, read_json
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_image
-from g2netpl.utils.disk import write_text_whole
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import write_text
 
 _OFFICIAL = re.compile("instances_(train|val)20(14|17)")  # every object is annotated there
 
@@ -114,7 +114,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
             annotations.append(ids | {"iscrowd": 0})
     categories = [{"id": column + 1, "name": name} for column, name in enumerate(table.classes)]
     content = {"images": images, "annotations": annotations, "categories": categories}
-    write_text_whole(path, json.dumps(content, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
     return []
 
 

@@ -22,8 +22,8 @@ from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.text import numbered_lines, parse_json
 from g2netpl.labels.paths import list_images
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
-from g2netpl.utils.disk import write_text_whole
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import write_text
 
 _SPLITS = ("train", "val", "valid", "validation", "test")
 _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
@@ -70,7 +70,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         content = {"file_name": image, "labels": there, "absent": absent}
         content |= {} if table.groups is None else {GROUP: group}
         lines.append(json.dumps(content, ensure_ascii=False) + "\n")
-    write_text_whole(file, "".join(lines))
+    write_text(file, "".join(lines))
     return silent_classes(table)
 
 

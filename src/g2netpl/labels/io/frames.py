@@ -26,7 +26,7 @@ from pyarrow import parquet
 from g2netpl.labels.io.issues import Issues, LabelFileError
 from g2netpl.labels.io.text import beginning, read_bytes, read_text
 from g2netpl.labels.names import normalize_name
-from g2netpl.utils.arrays import in_short
+from g2netpl.utils.arrays import first_line
 from g2netpl.utils.errors import InputError
 
 BOOK_ENDINGS = (".xlsx", ".xlsm", ".xltx", ".xls", ".xlsb", ".ods")
@@ -320,7 +320,7 @@ def read_parquet(path: Path, issues: Issues) -> pd.DataFrame:
         table.validate(full=True)
         frame = table.to_pandas(ignore_metadata=True, strings_to_categorical=False)
     except Exception as problem:  # a damaged file can say anything
-        issues.stop(str(path), "Parquet", f"not a readable Parquet file ({in_short(problem)})")
+        issues.stop(str(path), "Parquet", f"not a readable Parquet file ({first_line(problem)})")
     return frame
 
 

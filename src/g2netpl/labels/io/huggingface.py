@@ -31,8 +31,8 @@ from g2netpl.labels.io.text import read_json
 from g2netpl.labels.names import normalize_name, plain_name
 from g2netpl.labels.paths import SUFFIXES, ending_of
 from g2netpl.labels.table import LabelTable
-from g2netpl.utils.arrays import in_short
-from g2netpl.utils.errors import InputError, Refused, counted
+from g2netpl.utils.arrays import first_line
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.files import atomic_write
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"  # of what `datasets` saved
@@ -230,7 +230,7 @@ def _opened(path: Path, issues: Issues) -> Any:
     except InputError:
         raise
     except Exception as problem:  # a damaged file can say anything
-        message = f"not a data set that datasets can read ({in_short(problem)})"
+        message = f"not a data set that datasets can read ({first_line(problem)})"
         issues.stop(str(path), "data set", message)
 
 
@@ -295,6 +295,8 @@ def _write_picture(path: Path, content: bytes, overwrite: bool) -> None:
     if os.path.lexists(path) and not overwrite:
         if not path.is_symlink() and path.is_file() and path.read_bytes() == content:
             return
-        raise Refused(f"{path}: another file is there; choose another folder, or give --overwrite")
+        raise InputError(
+            f"{path}: another file is there; choose another folder, or give --overwrite"
+        )
     with atomic_write(path) as file:
         file.write(content)

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from g2netpl.labels.names import name_problem, odd_names
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.places import is_address
+from g2netpl.utils.image_refs import is_address
 
 MOST_ISSUES = 100_000
 

@@ -23,8 +23,8 @@ from g2netpl.labels.io.registry import (
 from g2netpl.labels.io.single_label import complete_single_labels
 from g2netpl.labels.names import name_problem, plain_name
 from g2netpl.labels.table import LabelTable
-from g2netpl.utils.disk import cannot_write, opening, writing
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import friendly_os_errors, writing
 
 USUAL = ReadOptions()
 _LEARN_SOME = (
@@ -68,7 +68,7 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
 
 
 def _check_there(path: Path) -> None:
-    with opening(path):
+    with friendly_os_errors(path):
         if not path.exists():
             raise InputError(f"{path}: no such label file")
         if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
@@ -163,10 +163,8 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
     for what, problem in problems:
         if problem is not None:
             raise InputError(f"{path}: nothing is written: {what}: {problem}")
-    try:
+    with friendly_os_errors(path):
         return write(table, path)
-    except OSError as trouble:
-        raise cannot_write(path, trouble) from None
 
 
 def unpack(

@@ -29,8 +29,8 @@ from g2netpl.labels.names import name_before_upload, plain_name, stored_name
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.utils.arrays import Scores
-from g2netpl.utils.disk import write_text_whole
 from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.files import write_text
 
 ABSENT = "absent"  # a control of this name says what is not in the picture
 _KINDS = (
@@ -255,7 +255,7 @@ def _new_tasks(table: LabelTable) -> Iterator[dict[str, Any]]:
 
 
 def _write(path: Path, tasks: Iterable[dict[str, Any]]) -> None:
-    write_text_whole(path, json.dumps(list(tasks), ensure_ascii=False, indent=1) + "\n")
+    write_text(path, json.dumps(list(tasks), ensure_ascii=False, indent=1) + "\n")
 
 
 def _control_in(tasks: list[Any]) -> Control | None:

@@ -22,7 +22,7 @@ from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.errors import InputError, did_you_mean
-from g2netpl.utils.places import is_address
+from g2netpl.utils.image_refs import is_address
 
 Paths = str | Path | Sequence[str | Path]
 

@@ -27,9 +27,8 @@ from g2netpl.labels.io.text import encoding_of, read_bytes
 from g2netpl.labels.io.writing import book_cell, load_openpyxl, save_book
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.utils.disk import write_whole, writing
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import atomic_write
+from g2netpl.utils.files import atomic_write, write_bytes, writing
 
 Edits = Mapping[int, Mapping[int, str]]  # new texts by line (or row of Parquet) and column
 _WORDS = {POSITIVE: "1", NEGATIVE: "0"}
@@ -192,7 +191,8 @@ def _write_text(
             ).items():
                 row[place] = cell
         writer.writerow(row)
-    write_whole(target, out.getvalue().encode(encoding))
+    with writing(target):
+        write_bytes(target, out.getvalue().encode(encoding))
 
 
 def _write_book(source: Path, target: Path, sheet: Sheet, edits: Edits) -> None:

@@ -22,7 +22,7 @@ from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.io.text import read_bytes
 from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size
-from g2netpl.utils.arrays import in_short
+from g2netpl.utils.arrays import first_line
 from g2netpl.utils.errors import InputError
 
 
@@ -87,4 +87,4 @@ def _load(path: Path) -> npt.NDArray[Any]:
             warnings.simplefilter("ignore")  # files of Python 2 are read all the same
             return npy.read_array(content, allow_pickle=False)
     except Exception as problem:  # the header of a damaged file can say anything
-        raise InputError(f"{path}: not a readable .npy file ({in_short(problem)})") from None
+        raise InputError(f"{path}: not a readable .npy file ({first_line(problem)})") from None

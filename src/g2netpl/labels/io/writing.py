@@ -14,9 +14,8 @@ import pyarrow
 from pyarrow.parquet import ParquetWriter
 
 from g2netpl.labels.io.frames import PARQUET_ENDINGS
-from g2netpl.utils.disk import text_written_whole, writing
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import atomic_write
+from g2netpl.utils.files import atomic_text, atomic_write, writing
 
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14  # of a sheet of Excel
 _MOST_TEXT = 32_767  # characters of a cell of Excel
@@ -73,7 +72,7 @@ def book_cell(cell: Any, path: Path) -> Any:
 def sheet_written(path: Path) -> Iterator[RowWriter]:
     """A table that takes its name once it is complete: a workbook by its ending, or else CSV."""
     if path.suffix.lower() not in (".xlsx", ".xlsm"):
-        with text_written_whole(path) as file:
+        with atomic_text(path) as file:
             yield CsvWriter(file)
         return
     book = load_openpyxl().Workbook(write_only=True)

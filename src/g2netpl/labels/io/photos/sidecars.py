@@ -32,7 +32,7 @@ from g2netpl.labels.io.photos.library import (
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, find, list_images
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
-from g2netpl.utils.errors import InputError, Refused, counted, listed
+from g2netpl.utils.errors import InputError, counted, listed
 from g2netpl.utils.files import atomic_write, remove_temporary, write_exclusively
 from g2netpl.utils.locks import locked_without_file
 
@@ -261,7 +261,7 @@ class _Plan:
                 raise InputError(f"{path}: not written: {why}") from None
             if not change or self._replace(path, change.sidecar, before, content):
                 return change
-        raise Refused(f"{path}: another program keeps changing it; close it, then run again")
+        raise InputError(f"{path}: another program keeps changing it; close it, then run again")
 
     def _replace(self, path: Path, sidecar: str, before: bytes | None, content: bytes) -> bool:
         """Write a sidecar, unless another program created or changed it since it was read."""

@@ -5,8 +5,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 import unicodedata
 
 import pytest
@@ -16,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from g2netpl.cli import main
-from g2netpl.utils.console import Console
-from g2netpl.utils.terminal import shown
+from g2netpl.utils.console import Console, shown
 
 EVIL = {  # a name, and how it is to be seen
     "cat\x1b[31m\x1b]0;title\x07": r"cat\x1b[31m\x1b]0;title\x07",
@@ -126,42 +123,11 @@ def test_errors_show_hostile_names(arguments, tmp_path, monkeypatch, capsys):
 CHECK = ("check", "--labels", "train.csv", "--images", ".")
 
 
-def test_output_on_a_full_disk_is_an_error(photos):
-    with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "g2netpl", *CHECK]
-        done = subprocess.run(command, cwd=photos, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 74
-    assert done.stderr == "g2netpl: <stdout>: No space left on device\n"
-
-
 def flags_of(keys):
     """A configuration as flags."""
     for key, value in keys.items():
         flag = "--" + key.replace("_", "-")
         yield from ([flag] if value is True else [flag, str(value)])
-
-
-def test_a_terminal_without_our_letters_stops_no_training(small_training, tmp_path, monkeypatch):
-    heard = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", heard)
-    assert main(["train", *flags_of(small_training())]) == 0
-    text = heard.buffer.getvalue().decode("ascii")
-    assert "epoch 2 of 2: cost" in text
-    heard = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", heard)
-    with pytest.raises(SystemExit):
-        main(["demo", "--help"])
-    assert r"G\xb2NetPL" in heard.buffer.getvalue().decode("ascii")
-
-
-def test_the_reader_may_leave_in_the_middle_of_a_training(small_training, tmp_path, capsys):
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, "w") as pipe, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", pipe)
-        assert main(["train", *flags_of(small_training())]) == 0
-    assert capsys.readouterr().err == ""
-    assert (tmp_path / "run" / "result.json").is_file()
 
 
 def test_every_command_takes_paths_that_are_not_utf8(photos, small_training, tmp_path, capsys):
