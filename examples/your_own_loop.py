@@ -2,6 +2,8 @@
 
 A method needs the logits, the observed labels (1, 0, or -1 for unobserved) and the positions of the
 images in the training set. Any data set of (image, target) will do, such as those of torchvision.
+FixMatch needs two augmentations, UPS needs rounds, `sampled` and the annotation model that
+`g2netpl train` chooses need a head: see sampled_positive_loop.py.
 
     python examples/your_own_loop.py
 """
@@ -20,13 +22,14 @@ observed = torch.full_like(truth, -1)  # one positive per image is observed, the
 observed[torch.arange(2000), torch.multinomial(truth.float(), 1).flatten()] = 1
 dataset = TensorDataset(images, observed)  # yours: (image, target)
 with_rows = [(row, *dataset[row]) for row in range(len(dataset))]  # (position, image, target)
+epochs, lr = 10, 1e-2
 
 for name in ("an", "epr", "g2netpl"):
-    method = build_method(name, observed, k=2.2)  # k: expected positives per image
+    method = build_method(name, observed, k=2.2, epochs=epochs, lr=lr)  # k: positives per image
     model = nn.Linear(20, 8)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for epoch in range(10):
-        phi = epoch / 10  # fraction of epochs finished
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    for epoch in range(epochs):
+        phi = epoch / epochs  # fraction of epochs finished
         method.start_epoch(phi)
         for rows, inputs, targets in DataLoader(with_rows, batch_size=64, shuffle=True):
             logits, batch = model(inputs), Batch(rows, targets)

@@ -101,7 +101,7 @@ def test_g2netpl_by_hand():
     assert loss_of(make("g2netpl", **options)) == pytest.approx(loss, abs=1e-6)
     # CE(ŷ, ½) = ln 2 whatever ŷ is
     literal = (KNOWN_LOSS + weight * 9 * math.log(2)) / 12 + 1.25 * R
-    method = make("g2netpl", order="literal", **options)
+    method = make("g2netpl", order="as_printed", **options)
     assert loss_of(method) == pytest.approx(literal, abs=1e-6)
     # the defaults: 0.1·ξ, a negative 0.1 + 0.9·0.25, and R with 10 / 4^1.5 = 1.25
     loss = (POSITIVE_LOSS + 0.325 * NEGATIVE_LOSS + weight / 12.5 * middle) / 12 + 1.25 * R

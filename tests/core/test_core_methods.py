@@ -24,7 +24,7 @@ READINGS = [
     {"response": "best_response", "cost": "exponential"},
     {"response": "fixed"},
     {"momentum": 0.9},
-    {"order": "literal"},
+    {"order": "as_printed"},
     {"prediction": "fresh"},
 ]
 ALL = [(name, {}) for name in METHODS] + [("g2netpl", options) for options in READINGS]
@@ -352,7 +352,7 @@ def test_weights_follow_the_number_of_classes_if_the_backbone_is_trained():
 
 @pytest.mark.parametrize(
     ("options", "weight"),
-    [({}, 0.325), ({"order": "literal"}, 0.325), ({"negative_weight": 0.5}, 0.5)],
+    [({}, 0.325), ({"order": "as_printed"}, 0.325), ({"negative_weight": 0.5}, 0.5)],
 )
 def test_an_observed_negative_has_a_weight_of_its_own(options, weight):
     """Of 12 labels 3 are observed: f = 0.25, w = 0.1, so 0.1 + 0.9 · 0.25 = 0.325."""
@@ -455,3 +455,39 @@ def test_the_strong_augmentation_trains_and_pseudo_labels_follow_the_weak_one():
     assert losses == [pytest.approx(float(alone.loss(Output(LOGITS), BATCH, 0.5)), rel=1e-5)]
     alone.update(BATCH, WEAK.sigmoid(), 0.5)
     torch.testing.assert_close(method.latent, alone.latent)
+
+
+def test_losses_of_several_batches_before_their_updates():
+    observed = torch.full((4, 3), -1, dtype=torch.int8)
+    in_turn, together = (build_method("g2netpl", observed, k=1.0) for _ in range(2))
+    output = Output(torch.randn(2, 3, generator=torch.Generator().manual_seed(0)))
+    first, second = (Batch(torch.tensor(rows), observed[:2]) for rows in ([0, 1], [2, 3]))
+    moves = [(first, torch.full((2, 3), 0.9)), (second, torch.full((2, 3), 0.2))]
+    for _ in range(2):
+        for batch, predicted in moves:
+            in_turn.loss(output, batch, 0.5)
+            in_turn.update(batch, predicted, 0.5)
+        for batch, _ in moves:
+            together.loss(output, batch, 0.5)
+        for batch, predicted in moves:
+            together.update(batch, predicted, 0.5)
+    assert torch.equal(in_turn.latent, together.latent)
+    assert in_turn.latent[:2].mean() > in_turn.latent[2:].mean()
+
+
+@pytest.mark.parametrize(
+    ("name", "observed", "words"),
+    [
+        ("an", [[2, 1]], "expected labels of 1, 0 and -1"),
+        ("bce", [[1, -1]], "method bce needs full labels"),
+    ],
+)
+def test_labels_that_do_not_fit_a_method(name, observed, words):
+    with pytest.raises(InputError, match=words):
+        build_method(name, np.array(observed))
+
+
+def test_fixmatch_needs_two_augmentations():
+    method = build_method("fixmatch", OBSERVED)
+    with pytest.raises(InputError, match="two augmentations"):
+        method.loss(Output(LOGITS), Batch(BATCH.rows, OBSERVED), 0.0)

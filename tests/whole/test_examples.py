@@ -130,6 +130,12 @@ def test_your_own_loop(run):
     assert found["an"] < 20 < 60 < min(found["epr"], found["g2netpl"])
 
 
+def test_sampled_positive_loop(run):
+    found, right = map(int, re.findall(r"(\d+)%", run("sampled_positive_loop.py")))
+    assert found > 30
+    assert right > 60  # a quarter of the unknown labels are positive
+
+
 def test_own_method(monkeypatch):
     """`own_method.py` is a plugin: its method trains next to AN on the same labels."""
     monkeypatch.setattr(plugins, "LOADED", [])

@@ -6,6 +6,7 @@ formulas, `losses` the loss functions, `models` backbones. `methods/base.py` sho
 
 from g2netpl.core.algorithm import NEGATIVE, POSITIVE, UNOBSERVED, Batch, train_epoch
 from g2netpl.core.annotation import IndependentHead, Output, SampledPositiveHead
+from g2netpl.core.losses import expected_positives, soft_bce
 from g2netpl.core.methods import METHODS, Method, MethodOptions, build_method, register
 from g2netpl.core.models import BACKBONES, Backbone, Model, build_model
 
@@ -25,6 +26,8 @@ __all__ = [
     "SampledPositiveHead",
     "build_method",
     "build_model",
+    "expected_positives",
     "register",
+    "soft_bce",
     "train_epoch",
 ]

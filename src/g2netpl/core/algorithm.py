@@ -53,16 +53,16 @@ def train_epoch(
 ) -> None:
     """Algorithm 1. `step` makes one optimizer step, or returns False: the loss is not finite.
 
-    φ is the fraction of all epochs that is finished. `resumed`: these are the remaining batches of
-    an epoch that was interrupted.
+    The model is a `Model(backbone, head)`, the method comes from `build_method`. φ is the fraction
+    of all epochs that is finished. `resumed`: these are what is left of an interrupted epoch.
     """
     if not resumed:
         method.start_epoch(phi)
     for batch in batches:  # line 1: a batch of images, their observed labels and pseudo-labels û
         output = method(model, batch)  # forward pass
         loss = method.loss(output, batch, phi)  # lines 2 and 3: L_obs + L_unobs + R
-        tags = model.head.loss(output, batch.observed, method.negative_weight)
-        if step(tags + loss) is False:  # `tags` is ours: 0 for the paper's head
+        tag_loss = model.head.loss(output, batch.observed, method.negative_weight)
+        if step(tag_loss + loss) is False:  # `tag_loss` is ours: 0 for the paper's head
             continue
-        predicted = method.predict(model, batch, output)  # line 4: predictions ŷ
-        method.update(batch, predicted, phi)  # lines 5 and 6: û descends on its own cost
+        predicted = method.predict(model, batch, output)  # line 4: ŷ of this step's forward pass
+        method.update(batch, predicted, phi)  # lines 5 and 6: y descends, so û = F(y) moves

@@ -43,7 +43,10 @@ class Output:
     def head_only_logits(self) -> Tensor:
         """The same logits, with gradients to the head only, not to the backbone."""
         if self.head is None or self.features is None:
-            raise InputError("option uncertain_train=head needs the Output of a g2netpl model")
+            raise InputError(
+                "uncertain_train=head needs a model that ends with an IndependentHead(nn.Linear(…)); "
+                "or use the option uncertain_train=model"
+            )
         return self.head.sigmoid_logits(self.features.detach(), self.prior)
 
     def first(self, count: int) -> "Output":
@@ -129,6 +132,8 @@ class SampledPositiveHead(IndependentHead):
         prior: Prior | None = None,
     ) -> None:
         super().__init__(classifier or nn.Identity(), prior)
+        if k <= 0:
+            raise InputError(f"k, the expected positives per image: must be above 0, got {k}")
         self.softmax, self.is_pooled = softmax, classifier is not None
         if prior is not None:
             self.tag_factor = nn.Parameter(torch.ones(prior.classes))

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from g2netpl.core.algorithm import UNOBSERVED, Batch
+from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.models import Model, evaluating
 from g2netpl.utils.errors import InputError, did_you_mean
@@ -72,7 +72,7 @@ class Method(nn.Module):
         return output
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """The loss of one batch; φ is the fraction of epochs finished."""
+        """The loss of one batch; φ is the fraction of epochs finished. It changes no state."""
         raise NotImplementedError
 
     def predict(self, model: Model, batch: Batch, output: Output) -> Tensor:
@@ -164,6 +164,8 @@ def register(
     def add(cls: M) -> M:
         if name in METHODS:
             raise InputError(f"method {name!r} is registered already; choose another name")
+        if cls.loss is Method.loss:
+            raise InputError(f"method {name!r}: the class {cls.__name__} has no `loss`")
         METHODS[name] = Entry(name, cls, summary, source, annotation, full_labels, grid, defaults)
         return cls
 
@@ -185,11 +187,24 @@ def build_method(
     k: float | None = None,
     epochs: int = 10,
     seed: int = 0,
+    lr: float = 1e-3,
+    deep: bool = False,
     **options: Any,
 ) -> Method:
-    """A method for these observed labels (N, L) of 1, 0 and −1, ready for the first epoch."""
-    entry = find_method(name)
-    return entry.method(observed, entry.options(options), k=k, epochs=epochs, seed=seed)
+    """A method for the observed labels (N, L) of all training images, ready for the first epoch.
+
+    A label is 1 (positive), 0 (negative) or −1 (unobserved): 0 does not mean unobserved. `k` is the
+    expected number of positives per image, `epochs` how many there will be, `lr` the learning rate,
+    and `deep` whether a backbone is trained, too, and not only the last layer.
+    """
+    entry, observed = find_method(name), torch.as_tensor(observed)
+    if not bool(((observed >= UNOBSERVED) & (observed <= POSITIVE)).all()):
+        raise InputError("observed: expected labels of 1, 0 and -1 (unobserved)")
+    if entry.full_labels and bool((observed == UNOBSERVED).any()):
+        raise InputError(f"method {name} needs full labels: some are -1 (unobserved)")
+    method = entry.method(observed, entry.options(options), k=k, epochs=epochs, seed=seed)
+    method.start_phase(lr, deep)
+    return method
 
 
 def parse_method(text: str) -> tuple[str, dict[str, str]]:

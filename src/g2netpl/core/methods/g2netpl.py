@@ -5,7 +5,7 @@ of its own cost, which pulls it to 0 or 1 and keeps it near the prediction. Wher
 choice open, the choice is an option; dev/log/where-the-paper-is-silent.md has the reasons.
 
 g2netpl        our weights; with positive-only labels on top of the sampled-positive model
-g2netpl-paper  the paper's words read literally
+g2netpl-paper  the paper's words, with its weights
 plmcl          the authors' other paper: momentum, and û = sigmoid(y)
 """
 
@@ -61,7 +61,7 @@ class G2NetPLOptions(MethodOptions):
     regulariser: float | None = Field(
         default=None, ge=0, description="v of R; none: 10 / L^1.5, × N^m for a deep model"
     )
-    order: Literal["pseudo_target", "literal"] = Field(
+    order: Literal["pseudo_target", "as_printed"] = Field(
         default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
     )
     prediction: Literal["reuse", "fresh"] = Field(
@@ -92,7 +92,7 @@ class G2NetPLOptions(MethodOptions):
 )
 @register(
     "g2netpl-paper",
-    "the same, the paper's words read literally, all sums over B·L",
+    "soft pseudo-labels that move with the predictions; the paper's words, all sums over B·L",
     _PAPER,
     grid=("unobserved_weight", (0.03, 0.1, 1.0)),
     step_size=1.0,
@@ -143,7 +143,7 @@ class G2NetPL(Method):
         self.observed_fraction = float((observed != UNOBSERVED).float().mean())
         self.tags_per_image = int((observed == POSITIVE).count_nonzero()) / max(1, len(observed))
         self.start_phase(0.0, deep=False)
-        self._current: tuple[Tensor, Tensor, Tensor | float] | None = None  # y, û, F′ of the batch
+        self._read_for: tuple[Batch, Any] | None = None  # the batch of the last `loss`, its û
 
     def start_phase(self, lr: float, deep: bool) -> None:
         """Weights of the parts of the loss: given, or by rules for any number of classes."""
@@ -164,9 +164,10 @@ class G2NetPL(Method):
         return super().resolved_options() | {name: getattr(self, name) for name in names}
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """L_obs + w·Σ ξ(û, φ)·CE(û, ŷ) + v·R (Eq. 7 and 8)."""
+        """L_obs + w·Σ ξ(û, φ)·CE(û, ŷ) + v·R (Eq. 6 to 8)."""
         options, logits, known = self.options, output.logits, batch.observed != UNOBSERVED
-        self._current = _, soft, _ = self._read(batch.rows)
+        _, soft, _ = pseudo_labels = self._read(batch.rows)
+        self._read_for = batch, pseudo_labels
         targets = torch.where(known, batch.observed, soft)
         w, beta, gamma = self.unobserved_weight, options.beta, options.gamma
         weights = equations.confidence_weight(soft, phi, beta, gamma, w).masked_fill_(known, 1.0)
@@ -191,10 +192,9 @@ class G2NetPL(Method):
         return super().predict(model, batch, output)
 
     def update(self, batch: Batch, predicted: Tensor, phi: float) -> None:
-        """Lower the cost of û: one gradient step on y (Eq. 3), or the exact minimum."""
+        """Lower the cost of û = F(y): one gradient step on y (Eq. 3), or the exact minimum."""
         options, penalty = self.options, self._penalty_at(predicted)
-        latent, soft, slope = self._current or self._read(batch.rows)
-        self._current = None
+        latent, soft, slope = self._take_read(batch)
         if options.response == "fixed":
             return
         if options.response == "best_response":
@@ -226,6 +226,11 @@ class G2NetPL(Method):
         """y, û = F(y) and F′/(û(1 − û))."""
         latent = self.latent.index_select(0, rows)
         return latent, *(self.map.soft_and_slope(latent) if self.has_latent else (latent, 1.0))
+
+    def _take_read(self, batch: Batch) -> Any:
+        """What `loss` read, if it was for this batch."""
+        last, self._read_for = self._read_for, None
+        return last[1] if last is not None and last[0] is batch else self._read(batch.rows)
 
     def _penalty_at(self, predicted: Tensor) -> float | Tensor:
         width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None
