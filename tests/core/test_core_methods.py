@@ -475,19 +475,6 @@ def test_losses_of_several_batches_before_their_updates():
     assert in_turn.latent[:2].mean() > in_turn.latent[2:].mean()
 
 
-@pytest.mark.parametrize(
-    ("name", "observed", "words"),
-    [
-        ("an", [[2, 1]], "expected labels of 1, 0 and -1"),
-        ("bce", [[1, -1]], "method bce needs full labels"),
-    ],
-)
-def test_labels_that_do_not_fit_a_method(name, observed, words):
-    with pytest.raises(InputError, match=words):
-        build_method(name, np.array(observed))
-
-
-def test_fixmatch_needs_two_augmentations():
-    method = build_method("fixmatch", OBSERVED)
-    with pytest.raises(InputError, match="two augmentations"):
-        method.loss(Output(LOGITS), Batch(BATCH.rows, OBSERVED), 0.0)
+def test_labels_other_than_positive_negative_unobserved_are_rejected():
+    with pytest.raises(InputError, match="expected labels of 1, 0 and -1"):
+        build_method("an", np.array([[2, 1]]))

@@ -44,7 +44,7 @@ class Output:
         """The same logits, with gradients to the head only, not to the backbone."""
         if self.head is None or self.features is None:
             raise InputError(
-                "uncertain_train=head needs a model that ends with an IndependentHead(nn.Linear(…)); "
+                "uncertain_train=head: the model must end with an IndependentHead(nn.Linear(…)), "
                 "or use the option uncertain_train=model"
             )
         return self.head.sigmoid_logits(self.features.detach(), self.prior)

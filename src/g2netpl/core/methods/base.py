@@ -200,8 +200,6 @@ def build_method(
     entry, observed = find_method(name), torch.as_tensor(observed)
     if not bool(((observed >= UNOBSERVED) & (observed <= POSITIVE)).all()):
         raise InputError("observed: expected labels of 1, 0 and -1 (unobserved)")
-    if entry.full_labels and bool((observed == UNOBSERVED).any()):
-        raise InputError(f"method {name} needs full labels: some are -1 (unobserved)")
     method = entry.method(observed, entry.options(options), k=k, epochs=epochs, seed=seed)
     method.start_phase(lr, deep)
     return method

@@ -15,7 +15,6 @@ from g2netpl.core.annotation import Output
 from g2netpl.core.losses import soft_bce
 from g2netpl.core.methods.base import Method, MethodOptions, register
 from g2netpl.core.models import Model
-from g2netpl.utils.errors import InputError
 
 
 @register(
@@ -54,8 +53,6 @@ class FixMatch(Method):
             known = known.any(dim=1, keepdim=True).expand_as(known)
         loss = soft_bce(output.logits, (batch.observed == POSITIVE).float(), known.float())
         if self._strong is None:
-            if batch.images is None:
-                raise InputError("fixmatch: call method(model, batch) with two augmentations")
             return loss
         logits, predicted = self._strong
         positive = predicted >= self.options.threshold
