@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
-from g2netpl.core.models import Backbone
+from g2netpl.core.models import Backbone, build_backbone
 from g2netpl.core.prior import log_scores
+from g2netpl.images.loader import ImageSource
 from g2netpl.labels.class_names import class_weights, imagenet_synsets, match_names
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.prior import read_scores
@@ -317,3 +318,42 @@ def test_a_changed_table_of_names_is_noticed_on_resume(run, photos, tmp_path):
     names.write_text("class,synset\nHund,cat\n")
     with pytest.raises(InputError, match="changed since the run began: the names"):
         train(config, resume=True)
+
+
+# --- no tags at all -------------------------------------------------------------------------------
+
+
+def untagged(photos, folder, *more):
+    (folder / "classes.txt").write_text("dog\nbus\nzzyzx\nteapot\n")
+    flags = ["--classes", folder / "classes.txt", "--images", photos, "--output", folder / "run"]
+    flags += ["--image-size", "32", "--workers", "0", "--device", "cpu", "--cache", folder / "c"]
+    return main(["train", *map(str, flags), *more])
+
+
+def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
+    """Scores are 0.6 q, moved so that they add up to k; an unknown class is left out."""
+    assert untagged(photos, tmp_path, "--expected-positives", "0.7") == 0
+    out = capsys.readouterr().out
+    assert "left out, since nothing is known about them: zzyzx" in out
+    run = load_run(tmp_path / "run")
+    assert run.classes == ("dog", "bus", "teapot")
+    backbone = build_backbone("lite0")
+    synsets = imagenet_synsets(1000)
+    weights = torch.from_numpy(class_weights(match_names(run.classes, synsets), synsets))
+    source = ImageSource(pictures(photos), 32, run.mean, run.std)
+    with torch.no_grad():
+        features = torch.cat([*source.load([np.arange(20)], None)])
+        logits = backbone.module.eval()(features) @ backbone.classifier[0].half().float().T
+        q = log_scores((logits + backbone.classifier[1]).softmax(dim=1) @ weights.T)
+    np.testing.assert_allclose(run.scores(pictures(photos)), (0.6 * q).sigmoid(), atol=1e-4)
+    calibrated = run.thresholds.calibrate(run.predictions())
+    assert calibrated.sum(axis=1).mean() == pytest.approx(0.7, abs=0.02)
+    assert run.thresholds.per_class == (0.5, 0.5, 0.5)
+
+
+def test_what_is_needed_without_tags(photos, tmp_path, capsys):
+    assert untagged(photos, tmp_path) == 2
+    assert "--expected-positives: without tags" in capsys.readouterr().err
+    more = ["--expected-positives", "1", "--backbone", "tiny"]
+    assert untagged(photos, tmp_path, *more) == 2
+    assert "no prior to predict by: the backbone tiny has no" in capsys.readouterr().err

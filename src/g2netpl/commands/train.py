@@ -7,6 +7,7 @@ examples:
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --labels labels.csv --images photos --groups folder --output runs/by-album
   g2netpl train --labels alice.csv --labels bob.json --images photos --output runs/team
+  g2netpl train --classes classes.txt --images photos --expected-positives 1.5 --output runs/none
   g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow
   g2netpl train --resume --output runs/first
   g2netpl train --resume-labels runs/first --output runs/second     after g2netpl review runs/first

@@ -83,6 +83,8 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> RunConfig:
     if changes:
         given["options"] = {key: value for _, key, value in changes}
     given = read_keys(flags.config, given)
+    if "classes" in given and "images" in given and "labels" not in given and not resume:
+        given |= {"labels": given["classes"], "format": "classes"}  # no tags at all
     before = _keys_before(given, resume and flags.config is None)
     if "method" in given and given["method"] != before.get("method"):
         before.pop("options", None)  # those of another method

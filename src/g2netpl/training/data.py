@@ -20,6 +20,7 @@ from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
+from g2netpl.training.names_only import CLASS_LIST
 from g2netpl.training.overlap import keep_test_apart, keep_validation_apart, resolve_overlap
 from g2netpl.training.splits import (
     ListedImages,
@@ -36,7 +37,8 @@ def read_training_data(config: RunConfig) -> TrainingData:
     """Read, split and observe; all images are trained on where no validation can choose."""
     listed, notes = _read_listed(config)
     labels = named(config.labels)
-    if len(listed.table) < 2:
+    has_labels = config.format != CLASS_LIST
+    if has_labels and len(listed.table) < 2:
         raise InputError(f"{labels}: expected at least 2 images, got {len(listed.table)}")
     test, told = _read_other(config.test_labels, config.test_images, config, listed.table)
     own, more = _read_other(config.validation_labels, None, config, listed.table)
@@ -75,7 +77,8 @@ def read_training_data(config: RunConfig) -> TrainingData:
         raise InputError(
             f"{labels}: all positives are in the validation file, too; leave some here"
         )
-    check_learnable(data.visible, labels)
+    if has_labels:
+        check_learnable(data.visible, labels)
     return replace(data, test=test, paths=paths, notes=(*notes, *found))
 
 
@@ -103,7 +106,8 @@ def _read_other(
 ) -> tuple[ListedImages | None, list[str]]:
     if files is None:
         return None, []
-    other = read_matching(files, table, config.format, config.reading(images))
+    format = None if config.format == CLASS_LIST else config.format
+    other = read_matching(files, table, format, config.reading(images))
     listed, missing = _located(files, other, folder_of(files, images, config), config)
     return listed, [*(f"{named(files)}: {note}" for note in other.notes), *missing]
 

@@ -1,6 +1,7 @@
 """The results of a run: the best model, the completed labels, thresholds and metrics."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +106,12 @@ def thresholds_of(
     if trainer.annotation == "sampled" and not told and rule != "expected":
         expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else trainer.k
         return thresholds_of_presence(rule, scores.shape[1], k, expected)
-    return choose(rule, validation, scores, trainer.k)
+    found = choose(rule, validation, scores, trainer.k)
+    if trainer.is_tagged or told:
+        return found
+    basis = f"the prior only, and k = {k:.2f} expected positives per image"
+    even = (0.5,) * scores.shape[1]
+    return replace(found, per_class=even, rule="more likely there than not", basis=basis)
 
 
 def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:

@@ -25,6 +25,12 @@ from g2netpl.training.data import read_training_data
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
 from g2netpl.training.divergence import check_given_up
 from g2netpl.training.foresight import foresee
+from g2netpl.training.names_only import (
+    CLASS_LIST,
+    known_classes_only,
+    untagged_config,
+    without_weights,
+)
 from g2netpl.training.progress import Progress
 from g2netpl.training.resolved import (
     print_summary,
@@ -89,6 +95,8 @@ def train(
 
 
 def _resolved(config: RunConfig, resume: bool, console: Console) -> RunConfig:
+    if config.format == CLASS_LIST:
+        config = untagged_config(config)
     if config.mode == "auto":
         mode, why = resolve_mode(config)
         if resume:
@@ -141,12 +149,14 @@ def _train(
         return load_run(folder)
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
-    inputs = ImageDataModule(config, data, backbone, console)
-    checkpointing = Checkpointing(config, interrupts)
     k, annotation = _as_before(config, resume)
     prior = find_prior(config, data.table.classes, backbone)
     if config.resume_labels is not None:
         prior = earlier_prior(config.resume_labels, prior)
+    if config.format == CLASS_LIST:
+        data, prior = known_classes_only(data, prior)
+    inputs = ImageDataModule(config, data, backbone, console)
+    checkpointing = Checkpointing(config, interrupts)
     trainer = Trainer(
         config,
         data,
@@ -156,10 +166,13 @@ def _train(
         annotation=annotation,
         uninterrupted=interrupts.noted,
     )
-    if config.resume_labels is not None:
+    if config.format == CLASS_LIST:
+        without_weights(trainer.full_model)
+    elif config.resume_labels is not None:
         continue_from(config.resume_labels, trainer)
     inputs.prepare()
     about |= {
+        "classes": list(data.table.classes),
         "expected_positives": trainer.k,
         "annotation": trainer.annotation,
         "resolved": resolved_configuration(trainer),

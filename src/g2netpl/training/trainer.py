@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from g2netpl.core.algorithm import Batch, train_epoch
+from g2netpl.core.algorithm import POSITIVE, Batch, train_epoch
 from g2netpl.core.inference import mc_dropout, predict_all, readable_batch
 from g2netpl.core.methods import build_method
 from g2netpl.core.models import Model, batch_norms, build_model, build_optimizer, is_pretrained
@@ -173,6 +173,11 @@ class Trainer:
     def mode(self) -> PhaseMode:
         """What is trained in the last phase."""
         return self.phases[-1].mode
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether there is any observed positive to learn from."""
+        return bool((self.data.visible.values == POSITIVE).any())
 
     @property
     def phase(self) -> Phase:

@@ -7,6 +7,7 @@ from typing import Any
 
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import (
+    class_list,
     coco,
     folders,
     huggingface,
@@ -106,6 +107,7 @@ FORMATS: dict[str, Format] = {
         "metadata.jsonl",
         **_UNLISTED,
     ),
+    "classes": _format(class_list, "class names, one per line, without any label"),
     "photo-tags": _format(
         photo_tags,
         "a folder of photos with tags in them (XMP, IPTC) or in .xmp sidecars next to them",
