@@ -42,7 +42,7 @@ ifdef CPU  # the newest builds without CUDA that the package index has for this 
 	done; \
 	.venv/bin/python -m pip install --quiet $$builds
 endif
-	.venv/bin/python -m pip install --quiet --editable '.[train,export,datasets,remote,xlsx,pretrained,tensorboard,dev,docs]'
+	.venv/bin/python -m pip install --quiet --editable '.[export,hub,raw,remote,dev,docs]'
 	touch $(READY)
 
 clean:

@@ -3,7 +3,7 @@
 Without a folder: classes are drawn whose true precision at any threshold is known, and
 `precision:0.9` is chosen on 1,000 images, by the bounds and, for comparison, by the precision seen
 there. With a features folder: a training with a setting, a fifth held out with full labels, and
-what `complete --sure P` fills in, against the truth.
+what `complete --confidence P` fills in, against the truth.
 
     python benchmarks/decisions.py
     python benchmarks/decisions.py FEATURES --images 4000 --setting fspl --seeds 0,1

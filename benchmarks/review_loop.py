@@ -8,7 +8,7 @@
 The folder holds train.csv and test.csv with full labels, and the images. One positive label on 20 %
 of the training images stays visible. After a first training, questions are asked by the code behind
 `g2netpl review` and answered from the hidden truth; then the game goes on with the answers, as by
-`g2netpl train --resume-labels`, and, to compare, is begun anew with the same labels. Prints test
+`g2netpl train --continue-from`, and, to compare, is begun anew with the same labels. Prints test
 mAP × 100 for each. The control that trains as long with hardly an answer is "random 1".
 
 An order is one of questions; `photos:ORDER` answers whole photos instead, for as long as the
@@ -127,7 +127,7 @@ def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]
         for name in ("gone on", "begun anew"):
             output = folder / f"{order} {count} {name}"
             if name == "gone on":
-                value = fit(flags, partial, output, seed, resume_labels=str(run))
+                value = fit(flags, partial, output, seed, continue_from=str(run))
             else:
                 value = fit(flags, merged, output, seed, expected_positives=k)
             maps[output.name] = value

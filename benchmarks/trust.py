@@ -2,7 +2,7 @@
 
 400 and 4,000 images of a features folder, 55 % of them with one or two tags, no negatives, no
 truth. `PartialLabelClassifier` learns from that; its labels are then compared with the truth: new
-positives, `--sure`, the commonest class, k.
+positives, `--confidence`, the commonest class, k.
 
     python benchmarks/trust.py FEATURES [--seeds 0,1,2] [--annotation sampled|random]
     python benchmarks/trust.py FEATURES --classes 15      the commonest: some images show none

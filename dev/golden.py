@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-SMALL = "--backbone tiny --image-size 32 --view plain --batch-size 16 --workers 0 --device cpu"
+SMALL = "--backbone tiny --image-size 32 --augment plain --batch-size 16 --workers 0 --device cpu"
 LINEAR = [
     "bce",
     "bce-ls",
@@ -122,10 +122,10 @@ def record(root: Path) -> dict[str, object]:
     for method in DEEP:
         train(f"{method} full", f"--method {method} --setting sspl:0.4 --epochs 2")
     for method in DEEP[:-1]:
-        words = f"--method {method} --mode lp-ft --setting fspl --epochs 1 --linear-epochs 2"
+        words = f"--method {method} --mode lp-ft --setting fspl --epochs 1 --set linear_epochs=2"
         train(f"{method} lp-ft", words)
     train("spml", "--mode linear --setting fspl@spml --epochs 2")
-    train("hidden", "--mode linear --setting known:0.2 --hidden 8 --epochs 2")
+    train("hidden", "--mode linear --setting known:0.2 --set hidden=8 --epochs 2")
     train("bf16", "--setting fspl --precision bf16 --epochs 2")
     tags = root / "tags.csv"
     call(*f"convert {photos}/train.csv {tags} --setting sspl:0.5".split())
@@ -134,8 +134,8 @@ def record(root: Path) -> dict[str, object]:
     own += f" --cache {root / 'cache'}"
     call("train", *f"{own} --output {first}".split())
     found["train tags"] = folder(first)
-    call("complete", first, "--output", root / "completed.csv")
-    call("complete", first, "--table", root / "sure.csv", "--sure", "0.6")
+    call("complete", first, "--details", root / "completed.csv")
+    call("complete", first, "--details", root / "sure.csv", "--confidence", "0.6")
     call("predict", first, "--images", photos, "--output", root / "scores.csv")
     call("export", first, "--output", root / "bundle.onnx", "--images", photos)
     call("predict", root / "bundle.onnx", "--images", photos, "--output", root / "bundle.csv")
@@ -187,7 +187,7 @@ def after_review(first: Path, photos: Path, second: Path) -> object:
             yes = truth.values[rows[question["image"]], column] == 1
             answer = "yes" if yes else "no"
             review.decide(f"{row:016x}{column:016x}", row, column, answer, "useful")
-    call("train", "--resume-labels", first, "--output", second, "--epochs", "2")
+    call("train", "--continue-from", first, "--output", second, "--epochs", "2")
     return {"review": content(first / "review.jsonl"), **folder(second)}
 
 

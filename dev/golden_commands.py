@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-TINY = "--backbone tiny --image-size 32 --view plain --batch-size 16 --workers 0 --device cpu --cache cache"
+TINY = "--backbone tiny --image-size 32 --augment plain --batch-size 16 --workers 0 --device cpu --cache cache"
 TRAIN = f"train --labels photos/train.csv --images photos {TINY} --epochs 2"
 COMMANDS = f"""
 demo --epochs 1 --output demo
@@ -34,8 +34,8 @@ check --labels negatives.csv --images photos
 check --labels outside.csv --images photos
 check --labels empty.csv --images photos
 check --labels twice.csv --images photos
-check --labels tags.csv --images photos --classes classes.txt
-check --labels tags.csv --images photos --aliases aliases.txt
+check --labels tags.csv --images photos --set classes=classes.txt
+check --labels tags.csv --images photos --set aliases=aliases.txt
 {TRAIN} --setting fspl --test-labels photos/test.csv --output first
 {TRAIN} --setting fspl --output first
 {TRAIN} --setting fspl --test-labels photos/test.csv --output first --overwrite
@@ -49,10 +49,10 @@ train --resume --output nowhere
 {TRAIN} --nothing 3 --output x6
 train --labels tags.csv --images photos {TINY} --epochs 2 --output tags
 train --labels mixed.csv --images photos {TINY} --epochs 2 --output mixed
-train --labels one.csv --images photos {TINY} --epochs 2 --one-of --output one
-{TRAIN} --setting sspl:0.4 --mode linear --hidden 8 --output hidden
-{TRAIN} --setting fspl --ema 0.9 --mode full --epochs 1 --output ema
-{TRAIN} --setting known:0.3 --mode lp-ft --linear-epochs 1 --epochs 1 --output two
+train --labels one.csv --images photos {TINY} --epochs 2 --single-label --output one
+{TRAIN} --setting sspl:0.4 --mode linear --set hidden=8 --output hidden
+{TRAIN} --setting fspl --set ema=0.9 --mode full --epochs 1 --output ema
+{TRAIN} --setting known:0.3 --mode lp-ft --set linear_epochs=1 --epochs 1 --output two
 train --config run.toml --output from-toml
 train --config wrong.toml --output x7
 train --labels photos/train.csv --images photos {TINY} --validation-labels photos/test.csv --test-labels photos/test.csv --setting fspl --epochs 1 --output x8
@@ -66,15 +66,15 @@ predict first --images photos --output scores.parquet
 predict first --images photos --output blocks
 predict first --images photos --output listed.csv --list list.txt
 predict first --images nowhere --output x9.csv
-complete tags --output completed.csv
-complete tags --output completed.xlsx
-complete tags --table long.csv --sure 0.6
-complete sure --output sure.csv
+complete tags --details completed.csv
+complete tags --details completed.xlsx
+complete tags --output long.csv --confidence 0.6
+complete sure --details sure.csv
 complete tags --output ls.json --to label-studio
-complete mixed --output mixed-completed.csv --truth photos/train.csv
+complete mixed --details mixed-completed.csv --truth photos/train.csv
 complete tags --labels tags.csv --images photos --output others.csv
 review first --export answers.csv
-export first --output bundle.onnx --images photos --card card.md
+export first --output bundle.onnx --images photos
 predict bundle.onnx --images photos --output from-bundle.csv
 predict wrong.onnx --images photos --output x10.csv
 convert tags.csv table.csv
@@ -193,7 +193,7 @@ def prepare(place: Path) -> None:
             'backbone = "tiny"',
             "image_size = 32",
             "epochs = 1",
-            'view = "plain"',
+            'augment = "plain"',
             "batch_size = 16",
             "workers = 0",
         ],

@@ -245,8 +245,8 @@ def cases() -> dict[str, Case]:
         "wide, aliases in a ring": csv(
             WIDE, "--aliases a.txt", **{"a.txt": "cat = dog\ndog = cat\n"}
         ),
-        "wide, single label": csv("image,cat,dog\na,1,\nb,,1\nc,0,\n", "--one-of"),
-        "wide, single label, two": csv("image,cat,dog\na,1,1\nb,,1\n", "--one-of"),
+        "wide, single label": csv("image,cat,dog\na,1,\nb,,1\nc,0,\n", "--single-label"),
+        "wide, single label, two": csv("image,cat,dog\na,1,1\nb,,1\n", "--single-label"),
         "wide, odd cell": csv("image,cat,dog\na,1,0\nb,0,perhaps\nc,1,1\n"),
         "wide, short row": csv("image,cat,dog\na,1,0\nb,1\n"),
         "wide, long row": csv("image,cat,dog\na,1,0\nb,1,0,1\n"),
@@ -295,7 +295,7 @@ def cases() -> dict[str, Case]:
         "tags, classes": csv(TAGS, "--classes c.txt", **{"c.txt": "owl\ncat\ndog\n"}),
         "tags, unknown class": csv(TAGS, "--classes c.txt", **{"c.txt": "owl\ncat\ndgo\n"}),
         "tags, NFD": csv("image,tags\na,Kafé\nb,Kafe\u0301\n"),
-        "tags, single label": csv("image,tags\na,cat\nb,dog\n", "--one-of"),
+        "tags, single label": csv("image,tags\na,cat\nb,dog\n", "--single-label"),
         "tags, aliases": csv(TAGS, "--aliases a.txt", **{"a.txt": "owl = bird\n"}),
         "tags, German": csv("Dateiname;Schlagwörter;Kamera\n18;cat;X\n19;dog,cat;X\n"),
         "Id and Genre": csv(
@@ -573,7 +573,7 @@ def cases() -> dict[str, Case]:
             {"x.csv": FULL, **PHOTOS, "photos/c.png": b"no picture"},
             [
                 "check --labels x.csv --images photos",
-                "check --labels x.csv --images photos --max-bad 0",
+                "check --labels x.csv --images photos --max-unreadable 0",
             ],
         ),
         "check, odd classes": (

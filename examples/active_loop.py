@@ -57,7 +57,7 @@ def main() -> None:
                 output=folder,
                 backbone="tiny",
                 image_size=64,
-                view="plain",
+                augment="plain",
                 learning_rate=3e-3,
                 batch_size=32,
                 epochs=flags.epochs,

@@ -125,7 +125,7 @@ def main() -> None:
             output=flags.output / "run",
             backbone="patches",
             image_size=64,
-            view="plain",
+            augment="plain",
             learning_rate=3e-3,
             batch_size=32,
             epochs=flags.epochs,

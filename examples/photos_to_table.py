@@ -53,7 +53,7 @@ def main() -> None:
             image_size=64 if flags.backbone == "tiny" else 224,
             learning_rate=3e-3 if flags.backbone == "tiny" else None,
             epochs=flags.epochs,
-            view="plain",  # digits must not be mirrored; leave this out for photos
+            augment="plain",  # digits must not be mirrored; leave this out for photos
             workers=0,
         ),
         overwrite=True,

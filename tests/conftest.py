@@ -106,8 +106,7 @@ def small_train(small_training):
     """The words of that command."""
     words = ["train"]
     for key, value in small_training().items():
-        flag = "--" + key.replace("_", "-")
-        words += [flag] if value is True else [flag, str(value)]
+        words += ["--set", f"{key}={value}"]
     return words
 
 
@@ -115,10 +114,10 @@ def small_train(small_training):
 def small_run(photos, tmp_path_factory):
     """A CNN with a hidden layer, trained end to end on scenes; half of the labels are known."""
     folder = tmp_path_factory.mktemp("trained")
-    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed"]
+    flags = ["--labels", photos / "train.csv", "--images", photos, "--set", "only_listed=true"]
     flags += ["--test-labels", photos / "test.csv", "--setting", "known:0.5", "--output"]
     flags += [folder / "run", "--backbone", "tiny", "--image-size", "48", "--epochs", "2"]
-    flags += ["--hidden", "8", "--learning-rate", "3e-3", "--workers", "0", "--device", "cpu"]
+    flags += ["--set", "hidden=8", "--learning-rate", "3e-3", "--workers", "0", "--device", "cpu"]
     assert main(["train", *map(str, flags)]) == 0
     return folder / "run"
 
@@ -129,7 +128,7 @@ def small_bundle(small_run):
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason="the extra 'export' is not installed")
     path = small_run.parent / "scenes.onnx"
-    assert main(["export", str(small_run), "--output", str(path), "--licence", "CC-BY-4.0"]) == 0
+    assert main(["export", str(small_run), "--output", str(path), "--license", "CC-BY-4.0"]) == 0
     return path
 
 

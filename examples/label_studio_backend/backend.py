@@ -130,7 +130,7 @@ class Backend:
         with self.is_training:
             names = (f"{self.folder}-answered-{number}" for number in count(1))
             output = next(name for name in names if not Path(name).exists())
-            update = {"resume_labels": str(self.folder), "output": output}
+            update = {"continue_from": str(self.folder), "output": output}
             try:
                 self.use(train(load_run(self.folder).config.model_copy(update=update)))
                 print(f"trained: {self.said[0]} predicts from now on", flush=True)

@@ -1,4 +1,4 @@
-"""The command line. Each command lives in `commands/`; nothing heavy is imported before it runs."""
+"""The command line. Each command is a module of `commands/`, imported only when it is chosen."""
 
 import argparse
 import os
@@ -20,32 +20,31 @@ from g2netpl.utils.signals import Stopped
 
 EXIT_BUG, EXIT_INTERRUPTED = 1, 130
 COMMANDS = {
-    "demo": "show the game on built-in data: scenes of handwritten digits, most labels hidden",
-    "check": "look at a label file and its images, and tell everything that is wrong or odd",
+    "demo": "compare methods on built-in data, in a few minutes",
+    "check": "check a label file and its images before training",
     "train": "train a classifier from a label file and a folder of images",
-    "report": "show a run or a comparison as one page that can be opened, printed and sent",
-    "predict": "score images with a trained classifier; with its thresholds, name their labels",
-    "complete": "fill in the unknown labels of a label file, by what a run has learnt",
-    "review": "look at images with their labels on a local page, and confirm or refuse",
-    "export": "write a trained classifier as one ONNX file, and its model card",
-    "convert": "convert label files from one format to another, join several, or hide labels",
+    "report": "write the report of a run or a comparison as one HTML page",
+    "predict": "score images with a trained classifier and decide their labels",
+    "complete": "fill in the unknown labels of a label file",
+    "review": "confirm or reject labels on a local page",
+    "export": "write a trained classifier as one ONNX file with its model card",
+    "convert": "convert label files, join several, or hide labels",
     "compare": "compare methods on features, images or built-in scenes",
-    "reproduce": "run an experiment of the paper on your data, beside the published numbers",
+    "reproduce": "reproduce an experiment of the paper on your data",
     "features": "compute a folder of frozen features from images",
     "methods": "list the methods, or the options of one of them",
 }
-_TAKE_METHODS = ("train", "compare", "reproduce", "methods")
 _IN_SEVERAL_PROCESSES = ("train", "predict", "complete", "features")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that tells a mistake in one line; a command's makes its flags when it is asked."""
+    """A parser whose mistakes are one line; that of a command makes its flags when it is chosen."""
 
     add_flags: Callable[[argparse.ArgumentParser], None] | None = None
     _given: Sequence[str] = ()  # flags on the command line
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As usual; of all commands, this is the one that is meant, and it knows its flags."""
+        """Parse as usual; unknown flags get a hint."""
         add_flags, self.add_flags = self.add_flags, None
         if add_flags is None:
             return super().parse_known_args(args, namespace)
@@ -53,17 +52,26 @@ class _Parser(argparse.ArgumentParser):
         self._given = [word for word in args if word.startswith("--")]
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            hint = self._meant(unknown[0]) or self._one_too_many(unknown[0], args)
+            hint = self._hint(unknown[0]) or self._one_too_many(unknown[0], args)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return parsed, unknown
 
-    def _meant(self, word: str) -> str:
+    def _hint(self, word: str) -> str:
+        """The flag or the key of the configuration that was probably meant."""
         flag = word.partition("=")[0]
-        close = closest(flag, self._option_string_actions) if flag.startswith("-") else None
+        if not flag.startswith("-"):
+            return ""
+        if "--set" in self._option_string_actions:
+            from g2netpl.commands.flags import KEYS
+
+            key = flag.removeprefix("--").replace("-", "_")
+            if key in KEYS:
+                return f"; use --set {key}=VALUE"
+        close = closest(flag, self._option_string_actions)
         return "" if close is None else f"; did you mean {close}?"
 
     def _one_too_many(self, word: str, given: Sequence[str]) -> str:
-        """What a flag takes that has its value already, where a word stands behind that."""
+        """The help of a flag that takes one value, if two follow it."""
         flag = given[max(given.index(word) - 2, 0)] if word in given else ""
         action = self._option_string_actions.get(flag)
         if action is None or action.nargs is not None or not isinstance(action.help, str):
@@ -76,7 +84,7 @@ class _Parser(argparse.ArgumentParser):
         flags = [word.partition("=")[0] for word in self._given]
         for flag in flags if "are required" in message else ():
             if not any(known.startswith(flag) for known in self._option_string_actions):
-                message = f"unrecognized arguments: {flag}{self._meant(flag)}"
+                message = f"unrecognized arguments: {flag}{self._hint(flag)}"
                 break
         if launched.is_first_of_machine():
             say(f"{self.prog}: {message} (see {self.prog} --help)")
@@ -105,30 +113,27 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_flags(name: str, parser: argparse.ArgumentParser) -> None:
-    """Import a command, which is the only one that is needed, and add its flags."""
+    """Import the chosen command and add its flags."""
     command = import_module(f"g2netpl.commands.{name}")
     parser.description, _, parser.epilog = (command.__doc__ or "").strip().partition("\n\n")
     parser.set_defaults(execute=command.run, command=name)
     command.add_flags(parser)
-    if name in _TAKE_METHODS:
-        parser.add_argument(
-            "--plugin",
-            action="append",
-            default=[],
-            metavar="FILE",
-            help="Python file that adds methods of your own; it is run",
-        )
+    places = [action for action in parser._actions if not action.option_strings]
+    needed = [action for action in parser._actions if action.required and action not in places]
+    words = [f"{action.option_strings[0]} {action.metavar or action.dest}" for action in needed]
+    words += [str(action.metavar or f"[{action.dest}]") for action in places]
+    parser.usage = " ".join([parser.prog, *words, "[options]"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    given = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        parser, given = build_parser(), sys.argv[1:] if arguments is None else [*arguments]
         _check_command(given[:1])
-        parsed = parser.parse_args(given)
+        parsed = build_parser().parse_args(given)
         _check_launch(parsed.command)
         _load_plugins(parsed)
-        with _own_mistakes():
+        with _plugin_errors():
             parsed.execute(parsed)
     except (UserError, Stopped) as problem:
         launched.ignore_signals()
@@ -154,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lacking = missing_extra(problem)
         if lacking is None:
             return _bug()
-        say(f"g2netpl {parsed.command}: {' '.join(lacking.split())}")
+        say(f"g2netpl {given[0]}: {' '.join(lacking.split())}")
         return UserError.exit_code
     return 0
 
@@ -167,7 +172,7 @@ def _check_command(first: Sequence[str]) -> None:
 
 
 def _load_plugins(parsed: argparse.Namespace) -> None:
-    """Methods that the command line brings along; nobody else hears of the files."""
+    """Methods from the files of --plugin."""
     paths = vars(parsed).pop("plugin", [])
     if paths:
         from g2netpl.core.plugins import load_plugins
@@ -175,8 +180,8 @@ def _load_plugins(parsed: argparse.Namespace) -> None:
         load_plugins(paths)
 
 
-def _own_mistakes() -> AbstractContextManager[None]:
-    """Inside, a mistake in a plugin is told as one; without plugins there is none."""
+def _plugin_errors() -> AbstractContextManager[None]:
+    """Inside, a mistake in a plugin is reported as one."""
     plugins = sys.modules.get("g2netpl.core.plugins")
     return nullcontext() if plugins is None else plugins.plugin_errors()
 

@@ -13,7 +13,7 @@ from g2netpl.training.checkpointing import Checkpointing
 from g2netpl.utils.console import Console
 from g2netpl.utils.progress import Cells
 
-FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
+FLAGS = ["--image-size", "32", "--backbone", "tiny", "--set", "workers=0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
 
 
@@ -229,7 +229,7 @@ def test_tags_that_are_complete_are_full_labels(compare, tags, photos, tmp_path)
     (tmp_path / "classes.txt").write_text("".join(f"{name}\n" for name in names))
     commas = tmp_path / "tags.txt"
     commas.write_text(tags.read_text().replace(";", " / "))
-    how = ["--absent", "negative", "--separator", " / ", "--format", "tags"]
+    how = ["--set", "absent=negative", "--set", "separator= / ", "--format", "tags"]
     how += ["--classes", tmp_path / "classes.txt"]
     code, said = compare(*how, labels=commas, test=None)
     assert (code, said.err) == (0, "")

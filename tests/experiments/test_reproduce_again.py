@@ -240,7 +240,7 @@ def test_parameters_need_no_training_and_use_the_defaults(tmp_path, features, tr
         (["table1", "--learning-rates", "0"], "learning_rate: input should be greater than 0"),
         (["table1", "--learning-rates", "inf"], "learning_rate: input should be a finite number"),
         (["table1", "--batch-sizes", "1.5"], "--batch-sizes: expected"),
-        (["table1", "--hidden", "-1"], "hidden: input should be greater than or equal to 0"),
+        (["table1", "--set", "hidden=-1"], "hidden: input should be greater than or equal to 0"),
         (["table1", "--published", "MNIST"], "--published: known: COCO, NUS-WIDE, VOC"),
         (
             ["table1", "--expected-positives", "many"],

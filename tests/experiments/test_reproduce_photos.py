@@ -19,7 +19,16 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
 from g2netpl.training.checkpointing import Checkpointing
 
-SMALL = ["--backbone", "tiny", "--image-size", "32", "--no-pretrained", "--workers", "0"]
+SMALL = [
+    "--backbone",
+    "tiny",
+    "--image-size",
+    "32",
+    "--set",
+    "pretrained=false",
+    "--set",
+    "workers=0",
+]
 ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]
 
 
@@ -122,7 +131,7 @@ def test_the_same_command_trains_nothing_again(convergence, photos, tmp_path, mo
     shutil.copytree(convergence, tmp_path / "out")
     before = (tmp_path / "out/runs/full/cells.jsonl").read_bytes()
     monkeypatch.setattr(cells, "train", None)  # to be called would be an error
-    assert run("convergence", photos, tmp_path / "out", "--epochs", "2", "--workers", "1") == 0
+    assert run("convergence", photos, tmp_path / "out", "--epochs", "2", "--set", "workers=1") == 0
     assert (tmp_path / "out/runs/full/cells.jsonl").read_bytes() == before
     assert texts(tmp_path / "out") == texts(convergence)
 
@@ -281,7 +290,7 @@ TEST = ["--test-labels", "PHOTOS/test.csv"]
     ("data", "more", "expected"),
     [
         (".", ["--mode", "foo"], "'lp-ft' or 'auto', got 'foo'"),
-        (".", ["--linear-epochs", "0"], "linear_epochs: "),
+        (".", ["--set", "linear_epochs=0"], "linear_epochs: "),
         (".", ["--images", "nowhere"], "nowhere: no such image folder"),
         (".", ["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from g2netpl.commands.parsing import split_list
+from g2netpl.commands.flags import split_list
 
 
 @pytest.mark.parametrize(

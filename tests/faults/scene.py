@@ -31,7 +31,7 @@ KINDS = {
     "g2netpl k": {"method": "g2netpl", "mode": "linear", "expected_positives": "estimate"},
     "g2netpl bf16": {"method": "g2netpl", "precision": "bf16"},
     "fixmatch": {"method": "fixmatch"},
-    "g2netpl ema pair": {"method": "g2netpl", "ema": 0.9, "view": "pair"},
+    "g2netpl ema pair": {"method": "g2netpl", "ema": 0.9, "augment": "pair"},
     "em-apl linear": {"method": "em-apl", "mode": "linear"},
     "ups linear": {"method": "ups", "mode": "linear", "epochs": 2},
 }
@@ -137,7 +137,7 @@ class Training:
             **self.changes,
             **changes,
         }
-        words = ["train", "--only-listed", *more]
+        words = ["train", "--set", "only_listed=true", *more]
         for name, value in flags.items():
             words += ["--" + name.replace("_", "-"), str(value)]
         return words

@@ -144,10 +144,10 @@ def test_the_scores_of_a_run_are_the_same_by_either(small_training, photos, tmp_
     run = train(RunConfig(**small_training(epochs=1)))
     (tmp_path / "broken.png").write_bytes(b"no picture")
     paths = [*map(str, sorted(photos.glob("*.png"))[:20]), str(tmp_path / "broken.png")]
-    by_torch = run.predict(paths, max_bad=1)
+    by_torch = run.predict(paths, max_unreadable=1)
     monkeypatch.setattr(engine, "ENOUGH", 1)
-    by_engine = load_run(run.folder).predict(paths, max_bad=1)
+    by_engine = load_run(run.folder).predict(paths, max_unreadable=1)
     assert np.isnan(by_engine[-1]).all()
     np.testing.assert_allclose(by_engine, by_torch, atol=1e-5)
     monkeypatch.setattr(engine, "onnx_graph", no_export)
-    np.testing.assert_array_equal(load_run(run.folder).predict(paths, max_bad=1), by_torch)
+    np.testing.assert_array_equal(load_run(run.folder).predict(paths, max_unreadable=1), by_torch)

@@ -203,7 +203,7 @@ def test_a_file_that_cannot_be_reached_is_not_a_bad_image(store, photos):
     """It is not skipped like one that cannot be read: the training would be another one."""
     paths = locate(["a.png", "b.png", "c.png"], photos)
     for workers in (0, 1):
-        source = ImageSource(paths, 8, (0, 0, 0), (1, 1, 1), workers=workers, max_bad=3)
+        source = ImageSource(paths, 8, (0, 0, 0), (1, 1, 1), workers=workers, max_unreadable=3)
         store.fault = lambda key, content: content[:-1] if key.endswith("c.png") else content
         with pytest.raises(Unreachable, match=r"photos/c.png: "):
             list(source.load(plain_groups(3, 2), None))

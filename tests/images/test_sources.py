@@ -80,7 +80,7 @@ def test_every_source_trains_to_the_same_bits(photos, packed, small_training, mo
     for name, images in sources.items():
         workers = 2 if mode == "full" and name in ("shards", "memory") else 0
         keys = small_training(
-            f"run-{name}", images=images, mode=mode, order="images", workers=workers
+            f"run-{name}", images=images, mode=mode, shuffle="images", workers=workers
         )
         if name == "memory":
             keys |= {key: f"{images}/{Path(keys[key]).name}" for key in ("labels", "test_labels")}

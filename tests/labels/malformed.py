@@ -247,7 +247,7 @@ CASES = {
     "csv: not in the encoding that was told": Case(
         csv("image,a\nx\x81,1\n".encode("latin-1")),
         "labels.csv:2: expected text in the encoding cp1252, which it is not (byte 9)",
-        ("--encoding", "cp1252"),
+        ("--set", "encoding=cp1252"),
     ),
     "csv: a class twice": Case(csv("image,a,b,a\n"), "labels.csv:1: class 'a' is listed twice"),
     "csv: a word as label": Case(
@@ -270,7 +270,7 @@ CASES = {
     "csv: rows that contradict": Case(
         csv("image,a,b\nx,1,\ny,1,0\nx,0,1\n"),
         "labels.csv:4: image 'x', class 'a': another row says the opposite",
-        ("--duplicates", "unite"),
+        ("--set", "duplicates=unite"),
     ),
     "csv: no header": Case(
         csv("x.jpg,1,0\ny.jpg,0,1\n"),
@@ -297,7 +297,7 @@ CASES = {
     "csv: a class not in the list": Case(
         files("labels.csv", "image,cat,dgo\nx,1,1\n", classes_txt="cat\ndog\n"),
         "labels.csv:1: unknown class 'dgo' (did you mean 'dog'?)",
-        ("--classes", "classes.txt"),
+        ("--set", "classes=classes.txt"),
     ),
     "some other file": Case(
         csv("a\tb\n", "labels.dat"), "labels.dat: not a known label file; --format is one of"
@@ -326,7 +326,7 @@ CASES = {
         csv("image,labels\na,cat\n", "tags.csv"),
         "tags.csv:1: --tags-column: no column 'label' (did you mean 'labels'?); the columns are "
         "'image', 'labels'",
-        ("--tags-column", "label"),
+        ("--set", "tags_column=label"),
     ),
     # OpenImages
     "openimages: a column is missing": Case(

@@ -68,7 +68,7 @@ def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):
     assert "warning: classes that look alike: 2" in out
     assert "'girafe' (1 image) and 'giraffe' (13 images): one class written in several" in out
     more = ["--output", str(tmp_path / "run"), "--backbone", "tiny", "--image-size", "32"]
-    more += ["--epochs", "1", "--workers", "0", "--device", "cpu", "--only-listed"]
+    more += ["--epochs", "1", "--workers", "0", "--device", "cpu", "--set", "only_listed=true"]
     assert main(["train", *arguments, *more]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "similar classes" in line]
     both = "'Cow' and 'cow'; 'girafe' (1 image) and 'giraffe' (13 images)"

@@ -92,11 +92,11 @@ def test_check_and_train_stop_and_take_the_flag(tmp_path, capsys):
         assert complained.count("\n") == 1
         assert "x.csv:2: class 'Young' is -1, and no cell is 0; give --minus-one" in complained
     assert not (tmp_path / "run").exists()
-    assert main(["check", "--labels", labels, "--minus-one", "negative"]) == 0
+    assert main(["check", "--labels", labels, "--set", "minus_one=negative"]) == 0
     assert "2 positive and 4 negative" in capsys.readouterr().out
-    assert main(["check", "--labels", labels, "--minus-one", "unobserved"]) == 0
+    assert main(["check", "--labels", labels, "--set", "minus_one=unobserved"]) == 0
     assert "2 positive and 0 negative" in capsys.readouterr().out
     assert main(["convert", labels, str(tmp_path / "y.csv"), "--minus-one", "negative"]) == 0
     assert read_labels(tmp_path / "y.csv").values.tolist() == NEGATIVES
-    assert main(["check", "--labels", labels, "--minus-one", "absent"]) == 2
+    assert main(["check", "--labels", labels, "--set", "minus_one=absent"]) == 2
     assert "'unobserved' or 'negative', got 'absent'" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from g2netpl import LabelTable, ReadOptions, read_labels
 from g2netpl.labels.io import LabelFileError
 from g2netpl.labels.io.single_label import apply_answers, complete_single_labels, looks_single_label
 
-ONE_OF = ReadOptions(one_of=True)
+ONE_OF = ReadOptions(single_label=True)
 
 
 def table(*rows):
@@ -42,7 +42,7 @@ def test_two_names_are_told_with_their_line(tmp_path, name, text, line):
         read_labels(path, options=ONE_OF)
     shown = str(problem.value)
     assert shown.startswith(f"{path}:{line}: image '2" if line else f"{path}: image '2")
-    assert "has 2 positives, 'ant', 'fly'; expected one class with --one-of" in shown
+    assert "has 2 positives, 'ant', 'fly'; expected one class with --single-label" in shown
 
 
 def test_all_of_them_are_told_and_so_is_an_image_that_lacks_every_class():

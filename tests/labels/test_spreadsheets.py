@@ -503,7 +503,14 @@ def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
 
 def test_the_commands_take_the_flags(tmp_path, capsys):
     source = put(tmp_path / "x.csv", "Bild;Datum;Motiv\na.jpg;2019;Kuh\na.jpg;2019;Rind\n")
-    flags = ["--image-column", "Bild", "--tags-column", "Motiv", "--duplicates", "unite"]
+    flags = [
+        "--set",
+        "image_column=Bild",
+        "--set",
+        "tags_column=Motiv",
+        "--set",
+        "duplicates=unite",
+    ]
     assert main(["convert", str(source), str(tmp_path / "y.csv"), *flags]) == 0
     assert (tmp_path / "y.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
     assert "note: left out: 'Datum'" in capsys.readouterr().out

@@ -114,7 +114,7 @@ def test_on_is_what_complete_would_call_positive(tmp_path, opened, how):
 
 def test_where_a_photo_has_one_class_one_tag_is_on(folder, opened):
     content = json.loads((folder / "decisions.json").read_text())
-    (folder / "decisions.json").write_text(json.dumps(content | {"one_of": True}))
+    (folder / "decisions.json").write_text(json.dumps(content | {"single_label": True}))
     review = opened(folder)
     assert review.state()["single_label"]
     found = review.questions("useful", 50)

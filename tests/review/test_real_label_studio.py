@@ -89,7 +89,7 @@ def test_from_uploads_to_better_predictions(studio, photos, tmp_path):
 
     # by a file: predictions for the same tasks
     ours = tmp_path / "ours.json"
-    assert main(["complete", str(run), "--table", str(ours), "--to", "label-studio"]) == 0
+    assert main(["complete", str(run), "--output", str(ours), "--to", "label-studio"]) == 0
     imported = project.ask("POST", f"{project.path}/import/predictions", ours.read_bytes())
     assert imported == {"created": IMAGES}
     assert len(project.export()) == IMAGES  # no task is new

@@ -195,7 +195,7 @@ def test_of_one_class_per_image_a_single_one_has_its_chance_among_all(tmp_path):
         predicted, has_soft=[False, False, False], k=1.0,
     )  # fmt: skip
     rules = json.loads((folder / "decisions.json").read_text())
-    (folder / "decisions.json").write_text(json.dumps(rules | {"one_of": True}))
+    (folder / "decisions.json").write_text(json.dumps(rules | {"single_label": True}))
     run = Run.open(folder)
     said = review_queue.Probabilities(run.labels, run.thresholds, 1.0)
     odds = predicted / (1 - predicted)
@@ -551,10 +551,10 @@ def write_sidecars(folder, photos):
 
 def test_who_names_the_one_class_of_a_photo_takes_out_the_other(small):
     about = json.loads((small / "run.json").read_text())
-    about["config"]["one_of"] = True
+    about["config"]["single_label"] = True
     (small / "run.json").write_text(json.dumps(about))
     rules = json.loads((small / "decisions.json").read_text())
-    (small / "decisions.json").write_text(json.dumps(rules | {"one_of": True}))
+    (small / "decisions.json").write_text(json.dumps(rules | {"single_label": True}))
     photos = small.parent / "photos"
     (likeliest,) = np.flatnonzero(complete(Run.open(small)).values[3] == 1)
     (small / "review.jsonl").write_text(said("z.png", CLASSES[1 - likeliest], "useful"))

@@ -143,8 +143,8 @@ def test_processes_read_the_same_images_in_the_same_order(small_bundle, photos, 
     paths = [str(path) for path in sorted(photos.glob("train*.png"))]
     paths[5] = str(photos / "nowhere.png")
     loaded, seen = load_bundle(small_bundle), []
-    alone = loaded.predict(paths, max_bad=1)
-    together = loaded.predict(paths, workers=2, max_bad=1, on_batch=seen.append)
+    alone = loaded.predict(paths, max_unreadable=1)
+    together = loaded.predict(paths, workers=2, max_unreadable=1, on_batch=seen.append)
     np.testing.assert_array_equal(alone, together)
     assert np.isnan(alone).all(axis=1).nonzero()[0].tolist() == [5]
     assert seen == [16, 16, 16, 12]
@@ -232,8 +232,8 @@ def test_export_says_what_it_did_and_overwrites_nothing(
     assert main(["export", str(tmp_path), "--output", str(tmp_path / "b.onnx")]) == 2
     assert "no run folder" in capsys.readouterr().err
     new = ["export", str(small_run), "--output", str(tmp_path / "b.onnx")]
-    assert main([*new, "--licence", "x\ny"]) == 2
-    assert "--licence: expected a short name" in capsys.readouterr().err
+    assert main([*new, "--license", "x\ny"]) == 2
+    assert "--license: expected a short name" in capsys.readouterr().err
     assert main([*new, "--images", str(tmp_path)]) == 2
     assert "no images there" in capsys.readouterr().err
     assert small_bundle.read_bytes() == before

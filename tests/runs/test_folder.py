@@ -109,7 +109,7 @@ def test_a_damaged_file_is_named_by_every_command(copied, tmp_path, capsys, name
     DAMAGE[name][case](copied / name)
     for command in (
         ["report", copied],
-        ["complete", copied, "--output", tmp_path / "out.csv"],
+        ["complete", copied, "--details", tmp_path / "out.csv"],
         ["train", "--resume", "--output", copied],
     ):
         assert str(copied / name) in told(capsys, command)
@@ -119,7 +119,7 @@ def test_a_damaged_file_is_named_by_every_command(copied, tmp_path, capsys, name
 @pytest.mark.parametrize(("name", "case"), cases(LABELS))
 def test_damaged_labels_are_named(copied, tmp_path, capsys, name, case):
     LABELS[name][case](copied / name)
-    for command in (["report", copied], ["complete", copied, "--output", tmp_path / "out.csv"]):
+    for command in (["report", copied], ["complete", copied, "--details", tmp_path / "out.csv"]):
         assert str(copied / name) in told(capsys, command)
 
 

@@ -48,7 +48,7 @@ def files_with(text, folder):
 
 
 def test_a_run_goes_to_the_hub_and_predicts_from_there(small_run, photos, hub, tmp_path):
-    flags = ["--output", "birds", "--hub", "me/birds", "--licence", "CC-BY-4.0"]
+    flags = ["--output", "birds", "--hub", "me/birds", "--license", "CC-BY-4.0"]
     done = run(hub, tmp_path, "export", small_run, *flags, HF_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"put on the hub: {hub.address}/me/birds\n")
@@ -110,7 +110,7 @@ def test_odd_names_are_no_repositories(name):
 
 def test_the_card_is_one_that_the_hub_reads(small_run, tmp_path, capsys):
     folder = tmp_path / "my birds"
-    assert main(["export", str(small_run), "--output", str(folder), "--licence", "As I say"]) == 0
+    assert main(["export", str(small_run), "--output", str(folder), "--license", "As I say"]) == 0
     run = load_run(small_run)
     data = hub_client.ModelCard.load(folder / "README.md").data  # its own reader
     assert (data.license, data.license_name) == ("other", "As I say")

@@ -114,7 +114,15 @@ def test_train_says_what_map_is_over_the_classes_that_are_there(photos, tmp_path
     for row in rows[1:]:
         row[1] = "0"  # nobody has the first class
     (tmp_path / "test.csv").write_text("\n".join(",".join(row) for row in rows) + "\n")
-    arguments = ["train", "--labels", photos / "train.csv", "--images", photos, "--only-listed"]
+    arguments = [
+        "train",
+        "--labels",
+        photos / "train.csv",
+        "--images",
+        photos,
+        "--set",
+        "only_listed=true",
+    ]
     arguments += ["--test-labels", tmp_path / "test.csv", "--backbone", "tiny", "--epochs", "1"]
     arguments += ["--image-size", "32", "--workers", "0", "--output", tmp_path / "run"]
     assert main([str(argument) for argument in arguments]) == 0

@@ -7,7 +7,13 @@ from sklearn.metrics import accuracy_score, log_loss
 
 from g2netpl import LabelTable, evaluate
 from g2netpl.runs.completion import fill_in
-from g2netpl.runs.one_of import accuracy, chances_of_one, likeliest, one_each, temperature_of_one
+from g2netpl.runs.single_label import (
+    accuracy,
+    chances_of_one,
+    likeliest,
+    one_each,
+    temperature_of_one,
+)
 from g2netpl.runs.thresholds import Thresholds, choose_one, logits_of
 
 
@@ -47,7 +53,7 @@ def test_a_few_that_are_all_right_promise_no_certainty():
 def test_accuracy_is_that_of_scikit_learn(case):
     scores, truth = case
     expected = accuracy_score(truth.argmax(axis=1), scores.argmax(axis=1))
-    found = evaluate(scores, truth, 0.0, one_of=True)
+    found = evaluate(scores, truth, 0.0, single_label=True)
     assert found.accuracy == pytest.approx(expected)
     assert (found.precision, found.recall) == (pytest.approx(expected), pytest.approx(expected))
     assert evaluate(scores, truth).accuracy is None

@@ -281,12 +281,12 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     assert (values == np.where(known, seen.values, run.thresholds.decide(scores))).all()
     assert main([*map(str, (*given, tmp_path / "done.csv"))]) == 0
     assert (read_labels(tmp_path / "done.csv").values == values).all()
-    assert main([*map(str, (*given, tmp_path / "sure.parquet", "--sure", "0.9"))]) == 0
+    assert main([*map(str, (*given, tmp_path / "sure.parquet", "--confidence", "0.9"))]) == 0
     sure = read_labels(tmp_path / "sure.parquet").values
     assert (sure[known] == seen.values[known]).all()
     assert ((sure == values) | (sure == -1)).all()
     assert (sure == -1).any()
-    assert main([*map(str, (*given, tmp_path / "done", "--sure", "0.9"))]) == 2
+    assert main([*map(str, (*given, tmp_path / "done", "--confidence", "0.9"))]) == 2
     assert "other sure than it began with" in capsys.readouterr().err
 
 

@@ -107,16 +107,16 @@ def test_a_tracker_of_a_received_run_writes_nothing_outside(
         assert main(small_train) == 75
     run, outside = tmp_path / "run", tmp_path / "outside"
     about = json.loads((run / "run.json").read_text())
-    about["config"]["track"] = [f"tensorboard:{outside}"]
+    about["config"]["log_with"] = [f"tensorboard:{outside}"]
     (run / "run.json").write_text(json.dumps(about))
     memory = {f"tensorboard:{outside}": {"epoch": 0, "run": str(tmp_path / "elsewhere")}}
     (run / "trackers.json").write_text(json.dumps(memory))
     capsys.readouterr()
     resume = ["train", "--resume", "--output", str(run)]
     assert main(resume) == 2
-    assert f"--track tensorboard:{outside} to go on with it" in capsys.readouterr().err
+    assert f"--log-with tensorboard:{outside} to go on with it" in capsys.readouterr().err
     assert not outside.exists()
-    assert main([*resume, "--track", f"tensorboard:{outside}"]) == 0
+    assert main([*resume, "--log-with", f"tensorboard:{outside}"]) == 0
     assert [path.name for path in outside.iterdir()] == ["elsewhere"]
     assert not (tmp_path / "elsewhere").exists()
 

@@ -355,12 +355,12 @@ def test_an_image_that_is_not_there_is_one_that_cannot_be_read(pictures, tmp_pat
     features, truth = made_up(60)
     model = PartialLabelClassifier(epochs=1).fit(features, truth)
     shared = {"backbone": "tiny", "image_size": 32, "expected_positives": 2.3}
-    model.set_params(cache=tmp_path / "cache", max_bad=0, **shared)
+    model.set_params(cache=tmp_path / "cache", max_unreadable=0, **shared)
     there = [*paths[:-1], tmp_path / "gone.png"]
     with pytest.raises(ValueError, match=r"gone\.png: no such image"):
         model.fit(there, table.values)
     assert model.n_features_in_ == 12
-    model.set_params(max_bad=1).fit(there, table.values)
+    model.set_params(max_unreadable=1).fit(there, table.values)
     assert np.isnan(model.completed_labels_).any(axis=1).tolist() == [False] * 59 + [True]
     assert not hasattr(model, "n_features_in_")
 

@@ -59,7 +59,7 @@ def arguments(values, *more):
     words = []
     for key, value in values.items():
         words += [f"--{key.replace('_', '-')}", value]
-    return ["train", "--only-listed", *words, *more]
+    return ["train", "--set", "only_listed=true", *words, *more]
 
 
 class Launch:

@@ -130,7 +130,7 @@ def test_without_a_name_about_a_fifth_of_the_compute_learns(config):
     [
         ({"train_from": "blocks.5"}, "--train-from: cannot split the backbone at 'blocks.5'"),
         ({"mode": "linear"}, "--train-from: .* use --mode partial"),
-        ({"view": "weak"}, "view weak: .* use another view, or --mode full"),
+        ({"augment": "weak"}, "augment weak: .* use another augmentation, or --mode full"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

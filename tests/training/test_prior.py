@@ -117,7 +117,9 @@ def test_single_labels_with_a_class_that_is_not_matched():
         visible=table(values[:60]),
         validation=table(values[60:], start=60),
     )
-    config = TrainConfig(one_of=True, epochs=30, learning_rate=0.05, mode="linear", device="cpu")
+    config = TrainConfig(
+        single_label=True, epochs=30, learning_rate=0.05, mode="linear", device="cpu"
+    )
     backbone = Backbone(torch.nn.Identity(), 6, classifier=CLASSIFIER)
     fitted = Trainer(config, parts, TensorDataModule(parts, x, backbone=backbone))
     fitted.fit()
@@ -276,7 +278,7 @@ def test_training_continues_with_the_names_of_the_run(run, photos, tmp_path):
     label = next(c for c, v in zip(run.classes, run.labels.observed[0], strict=True) if v == -1)
     answers |= {"image": name, "class": label, "new": 1, "order": "random"}
     (tmp_path / "a/run/review.jsonl").write_text(json.dumps(answers) + "\n")
-    more = {"resume_labels": str(tmp_path / "a/run"), "output": str(tmp_path / "b")}
+    more = {"continue_from": str(tmp_path / "a/run"), "output": str(tmp_path / "b")}
     second = train(RunConfig.read(keys(photos, tmp_path / "a", **more), "test"))
     for part in ("weight", "groups", "columns"):
         one, two = (each.model.state_dict()[f"head.prior.{part}"] for each in (run, second))
@@ -325,7 +327,16 @@ def test_a_changed_table_of_names_is_noticed_on_resume(run, photos, tmp_path):
 
 def untagged(photos, folder, *more):
     (folder / "classes.txt").write_text("dog\nbus\nzzyzx\nteapot\n")
-    flags = ["--classes", folder / "classes.txt", "--images", photos, "--output", folder / "run"]
+    flags = [
+        "--labels",
+        folder / "classes.txt",
+        "--format",
+        "classes",
+        "--images",
+        photos,
+        "--output",
+        folder / "run",
+    ]
     flags += ["--image-size", "32", "--workers", "0", "--device", "cpu", "--cache", folder / "c"]
     return main(["train", *map(str, flags), *more])
 

@@ -49,8 +49,8 @@ def break_off_in_epoch(number):
 def interrupted_and_resumed(config, track, later=None):
     """Two trainings of one run."""
     with pytest.raises(KeyboardInterrupt):
-        train(config(track=track), on_epoch=break_off_in_epoch(2))
-    return train(config(track=later or track), resume=True)
+        train(config(log_with=track), on_epoch=break_off_in_epoch(2))
+    return train(config(log_with=later or track), resume=True)
 
 
 def tensorboard_scalars(folder):
@@ -91,10 +91,10 @@ def test_tensorboard_has_every_epoch_once_and_the_result(config):
 @needs("tensorboard")
 def test_a_folder_for_several_runs_and_a_run_that_is_replaced(config, tmp_path):
     for name in ("one", "two"):
-        train(config(output=str(tmp_path / name), epochs=1, track=f"tensorboard:{tmp_path}/all"))
+        train(config(output=str(tmp_path / name), epochs=1, log_with=f"tensorboard:{tmp_path}/all"))
     assert {path.name.rpartition("-")[0] for path in (tmp_path / "all").iterdir()} == {"one", "two"}
     for epochs in (2, 1):
-        run = train(config(epochs=epochs, track="tensorboard"), overwrite=True)
+        run = train(config(epochs=epochs, log_with="tensorboard"), overwrite=True)
     assert [step for step, _ in tensorboard_scalars(run.folder / "tensorboard")[0]["cost"]] == [1]
 
 
@@ -235,7 +235,7 @@ def failed(config, track):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        train(config(track=track), on_epoch=fail)
+        train(config(log_with=track), on_epoch=fail)
 
 
 def broken(call):
@@ -274,7 +274,7 @@ def test_a_tracker_that_fails_warns_once_and_training_goes_on(config, monkeypatc
     tracker = broken(call)
     monkeypatch.setitem(LOGGER_TYPE_TO_CLASS, "tensorboard", tracker)
     with pytest.warns(UserWarning, match=f"OSError: no {call} today; training goes on") as seen:
-        run = train(config(track="tensorboard"))
+        run = train(config(log_with="tensorboard"))
     assert len(seen) == tracker.failures == 1
     assert len(history(run.folder)) == 3
     if call == "log":
@@ -286,11 +286,11 @@ def test_a_missing_package_is_told_before_anything_is_trained(
 ):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     arguments = ["train", "--labels", str(photos / "train.csv"), "--images", str(photos)]
-    assert main([*arguments, "--output", str(tmp_path / "run"), "--track", "mlflow"]) == 2
+    assert main([*arguments, "--output", str(tmp_path / "run"), "--log-with", "mlflow"]) == 2
     problem = capsys.readouterr().err
     assert problem == (
-        "g2netpl: --track mlflow: the package mlflow is not installed; install it with "
-        "pip install 'g2netpl[mlflow]'\n"
+        "g2netpl: --log-with mlflow: the package mlflow is not installed; install it with "
+        "pip install 'g2netpl[trackers]'\n"
     )
     assert not (tmp_path / "run").exists()
 
@@ -299,8 +299,8 @@ def test_a_missing_package_is_told_before_anything_is_trained(
 def test_the_flag_may_be_given_again_or_hold_a_list(photos, tmp_path, capsys):
     short = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
     arguments = ["train", "--labels", str(photos / "train.csv"), "--images", str(photos), *short]
-    arguments += ["--track", f"tensorboard:{tmp_path}/a,tensorboard:{tmp_path}/b"]
-    arguments += ["--track", f"tensorboard:{tmp_path}/c", "--output", str(tmp_path / "run")]
+    arguments += ["--log-with", f"tensorboard:{tmp_path}/a,tensorboard:{tmp_path}/b"]
+    arguments += ["--log-with", f"tensorboard:{tmp_path}/c", "--output", str(tmp_path / "run")]
     assert main(arguments) == 0
     for name in "abc":
         (folder,) = (tmp_path / name).iterdir()
@@ -318,7 +318,7 @@ def test_names_are_read_and_mistakes_told():
     with pytest.raises(InputError, match="mlflow can be used only once"):
         parse_trackers("mlflow:a,mlflow:b")
     with pytest.raises(InputError, match="track: expected names of trackers, got 5"):
-        RunConfig(labels="a", output="b", track=5)
+        RunConfig(labels="a", output="b", log_with=5)
 
 
 def test_without_trackers_nothing_is_written(tmp_path):

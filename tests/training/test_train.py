@@ -177,7 +177,7 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(
     config, tmp_path, interrupt, method, mode, stop_after
 ):
     settings = {"method": method, "mode": mode, "linear_epochs": 2, "epochs": 4}
-    settings["view"] = "pair" if mode == "full" else "paper"
+    settings["augment"] = "pair" if mode == "full" else "paper"
     whole = train(config(output=str(tmp_path / "whole"), **settings))
     broken = config(output=str(tmp_path / "broken"), **settings)
     interrupt(broken, after=stop_after)

@@ -1,4 +1,4 @@
-"""`train --resume-labels`: training continues after a review, whose answers are observed."""
+"""`train --continue-from`: training continues after a review, whose answers are observed."""
 
 import json
 import shutil
@@ -26,7 +26,15 @@ STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 def first(photos, tmp_path_factory):
     """A run on one positive per image, as it is before anybody reviews it."""
     folder = tmp_path_factory.mktemp("first")
-    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed", "--setting"]
+    flags = [
+        "--labels",
+        photos / "train.csv",
+        "--images",
+        photos,
+        "--set",
+        "only_listed=true",
+        "--setting",
+    ]
     flags += ["fspl", "--backbone", "tiny", "--image-size", "32", "--epochs", "2", "--workers", "0"]
     flags += ["--learning-rate", "3e-3", "--device", "cpu", "--cache", folder / "cache"]
     assert main(["train", *map(str, flags), "--output", str(folder / "run")]) == 0
@@ -57,7 +65,7 @@ def answer(run, rows, actions, columns=(3, 5)):
 
 
 def go_on(run, output, *flags):
-    return main(["train", "--resume-labels", str(run), "--output", str(output), *flags])
+    return main(["train", "--continue-from", str(run), "--output", str(output), *flags])
 
 
 def test_answers_are_observed_and_everything_else_is_as_before(reviewed, tmp_path, capsys):
@@ -72,7 +80,7 @@ def test_answers_are_observed_and_everything_else_is_as_before(reviewed, tmp_pat
     assert new["expected_positives"] == old["expected_positives"]
     assert np.array_equal(after.has_soft, before.has_soft)  # the same images are held out
     changed = {key for key in old["config"] if old["config"][key] != new["config"][key]}
-    assert changed == {"output", "resume_labels"}
+    assert changed == {"output", "continue_from"}
 
 
 def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
@@ -133,7 +141,7 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
     output = tmp_path / "second"
     assert go_on(first, output) == 2
     assert "holds no answers; review the run first with g2netpl review" in capsys.readouterr().err
-    assert go_on(reviewed, output, "--hidden", "8") == 2
+    assert go_on(reviewed, output, "--set", "hidden=8") == 2
     assert "use the same backbone, hidden, prior and classes" in capsys.readouterr().err
     lines = (reviewed / "review.jsonl").read_text().splitlines()
     foreign = {**json.loads(lines[0]), "image": "elsewhere.png"}
@@ -188,7 +196,7 @@ def test_a_damaged_model_is_not_loaded(reviewed, tmp_path, capsys, damage):
 
 
 def test_a_file_may_name_the_reviewed_run(reviewed, tmp_path):
-    lines = 'resume_labels = "first"\noutput = "second"\nepochs = 1\nmethod = "an"\n'
+    lines = 'continue_from = "first"\noutput = "second"\nepochs = 1\nmethod = "an"\n'
     (tmp_path / "run.toml").write_text(lines)
     assert main(["train", "--config", str(tmp_path / "run.toml")]) == 0
     new = read_training(tmp_path / "second")["config"]
@@ -197,7 +205,15 @@ def test_a_file_may_name_the_reviewed_run(reviewed, tmp_path):
 
 def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, capsys):
     """Whole photos bring labels of both signs, as if they were missing at random."""
-    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed", "--setting"]
+    flags = [
+        "--labels",
+        photos / "train.csv",
+        "--images",
+        photos,
+        "--set",
+        "only_listed=true",
+        "--setting",
+    ]
     flags += ["fspl", "--backbone", "tiny", "--mode", "linear", "--image-size", "32", "--epochs"]
     flags += ["1", "--workers", "0", "--device", "cpu", "--cache", tmp_path / "cache"]
     run = tmp_path / "first"

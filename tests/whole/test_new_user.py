@@ -92,7 +92,7 @@ def test_a_tag_for_nothing_is_told(scans, capsys, word):
     arguments = labels(scans, f"image,tags\n{rows(word, 9)}scan09,cat\nscan10,cat\n")
     assert told in check(arguments, capsys)[0]
     assert any(note.startswith(told) for note in training(arguments).notes)
-    assert told not in check([*arguments, "--one-of"], capsys)[0]
+    assert told not in check([*arguments, "--single-label"], capsys)[0]
 
 
 def test_classes_with_one_image_are_named_in_one_line(scans, capsys):

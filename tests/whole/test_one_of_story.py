@@ -49,7 +49,7 @@ def trained_by(birds, folder, *more):
 
 @pytest.fixture(scope="module")
 def run(birds, tmp_path_factory):
-    return trained_by(birds, tmp_path_factory.mktemp("runs") / "birds", "--one-of")
+    return trained_by(birds, tmp_path_factory.mktemp("runs") / "birds", "--single-label")
 
 
 def rows_of(path):
@@ -64,21 +64,21 @@ def species_of(name):
 def test_the_flag_is_told_where_folders_look_so(birds, capsys):
     labels = ["--labels", str(birds / "sorted")]
     assert main(["check", *labels, "--workers", "0"]) == 0
-    assert capsys.readouterr().out.count("say --one-of") == 1
-    assert main(["check", *labels, "--workers", "0", "--one-of"]) == 0
+    assert capsys.readouterr().out.count("say --single-label") == 1
+    assert main(["check", *labels, "--workers", "0", "--single-label"]) == 0
     said = capsys.readouterr().out
-    assert "say --one-of" not in said
+    assert "say --single-label" not in said
     assert "36 positive and 72 negative" in said
 
 
 def test_the_training_knows_k_and_tells_accuracy(birds, tmp_path, capsys):
-    folder = trained_by(birds, tmp_path / "run", "--one-of")
+    folder = trained_by(birds, tmp_path / "run", "--single-label")
     said = capsys.readouterr().out
     assert "annotation: sampled (one class per image)" in said
     assert "k:          1.00 expected positives per image" in said
     assert "validation mAP: 100.0%, accuracy 100.0%" in said
     assert "thresholds: one class per image, by its scores, calibrated on " in said
-    assert "say --one-of" not in said
+    assert "say --single-label" not in said
     found = json.loads((folder / "evaluation.json").read_text())["validation"]
     assert found["accuracy"] == found["precision"] == found["recall"] == 1.0
     assert main(["train", "--resume", "--output", str(folder)]) == 0
@@ -124,24 +124,32 @@ def test_the_report_shows_accuracy(run):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--expected-positives", "2"], "expected_positives: 2, but with --one-of it is 1"),
-        (["--thresholds", "precision:0.9"], "with --one-of every image gets its likeliest class"),
+        (["--expected-positives", "2"], "expected_positives: 2, but with --single-label it is 1"),
+        (
+            ["--thresholds", "precision:0.9"],
+            "with --single-label every image gets its most",
+        ),
     ],
 )
 def test_what_contradicts_it_is_refused(birds, tmp_path, capsys, flags, words):
     given = ["--labels", str(birds / "sorted"), "--output", str(tmp_path / "run"), *QUICK, *flags]
-    assert main(["train", *given, "--one-of"]) == 2
+    assert main(["train", *given, "--single-label"]) == 2
     assert words in capsys.readouterr().err
 
 
 def test_in_python_and_with_progress(birds, tmp_path, capsys):
-    keys = {"labels": birds / "sorted", "output": tmp_path / "run", "one_of": True, "epochs": 1}
+    keys = {
+        "labels": birds / "sorted",
+        "output": tmp_path / "run",
+        "single_label": True,
+        "epochs": 1,
+    }
     keys |= {"backbone": "tiny", "image_size": 32, "workers": 0, "device": "cpu"}
     found = train(RunConfig(**keys), progress=True)
     assert "\nepoch 1 of 1: cost " in capsys.readouterr().out
-    assert found.config.one_of
+    assert found.config.single_label
     assert found.expected_positives == 1.0
-    assert found.thresholds.one_of
+    assert found.thresholds.single_label
     train(RunConfig(**keys), overwrite=True)
     assert capsys.readouterr().out == ""
 
@@ -153,7 +161,7 @@ def test_the_estimator_names_one_class_each(named):
     of = random.integers(0, 3, 150)
     points = (np.eye(3)[of] * 4 + random.normal(0, 0.3, (150, 3))).astype(np.float32)
     y = np.where((np.eye(3)[of] == 1) & (random.random((150, 1)) < named), 1, -1)
-    model = PartialLabelClassifier(one_of=True, epochs=8, learning_rate=0.05).fit(points, y)
+    model = PartialLabelClassifier(single_label=True, epochs=8, learning_rate=0.05).fit(points, y)
     assert model.expected_positives_ == 1.0
     assert model.predict(points).tolist() == np.eye(3, dtype=int)[of].tolist()
     assert model.predict_proba(points).sum(axis=1) == pytest.approx(np.ones(150), abs=1e-5)

@@ -41,13 +41,13 @@ def run(*words):
     assert main(list(words)) == 0, words
 
 short = ["--backbone", "tiny", "--image-size", "32", "--epochs", "2", "--workers", "0"]
-data = ["--labels", "photos/train.csv", "--images", "photos", "--only-listed"]
+data = ["--labels", "photos/train.csv", "--images", "photos", "--set", "only_listed=true"]
 run("check", *data[:4])
 run("convert", "photos/train.csv", "labels.json", "--to", "coco")
 run("convert", "photos/train.csv", "fspl.csv", "--setting", "fspl")
 run("train", *data, "--setting", "fspl", "--output", "run", "--cache", "cache", *short)
 run("train", *data, "--setting", "fspl", "--output", "run", "--overwrite", "--cache", "cache",
-    "--checkpoint-steps", "1", *short)
+    "--set", "checkpoint_steps=1", *short)
 run("train", "--resume", "--output", "run")
 run("report", "run")
 run("complete", "run")

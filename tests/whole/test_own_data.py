@@ -119,7 +119,7 @@ def test_complete_fills_every_unknown_label_and_says_where_from(folder, trained,
     assert main([*arguments, "--truth", str(folder / "truth.csv")]) == 0
     shown = capsys.readouterr().out
     assert "60 images × 10 classes: 30 observed, 570 soft" in shown
-    assert "so that about k = 2.30 positives per image come out; --sure 0.9" in shown
+    assert "so that about k = 2.30 positives per image come out; --confidence 0.9" in shown
     observed = read_labels(folder / "labels.csv")
     rows = rows_of(out)
     assert len(rows) == 600
@@ -140,7 +140,7 @@ def test_complete_fills_every_unknown_label_and_says_where_from(folder, trained,
 
 def test_complete_leaves_doubtful_labels_unknown(folder, trained):
     table = folder / "sure.csv"
-    assert main(["complete", str(trained), "--table", str(table), "--sure", "0.75"]) == 0
+    assert main(["complete", str(trained), "--table", str(table), "--confidence", "0.75"]) == 0
     assert main(["complete", str(trained), "--output", str(folder / "long.csv")]) == 0
     scores = np.array([float(row["score"]) for row in rows_of(folder / "long.csv")])
     values = read_labels(table).values.ravel()
@@ -157,7 +157,7 @@ def test_complete_leaves_doubtful_labels_unknown(folder, trained):
     assert 0 < doubtful.sum() < 600
     assert main(["complete", str(trained)]) == 0  # completed.csv in the run folder
     assert main(["complete", str(trained)]) == 2
-    assert main(["complete", str(trained), "--table", "x.csv", "--sure", "0.2"]) == 2
+    assert main(["complete", str(trained), "--table", "x.csv", "--confidence", "0.2"]) == 2
 
 
 def test_only_what_both_players_are_sure_of_is_sure():
@@ -227,8 +227,8 @@ def test_images_that_are_not_listed_are_unlabelled_training_images(folder, capsy
     assert "20 images of" in shown
     assert "unlabelled training images" in shown
     assert len(load_run(folder / "run").observed()) == 80
-    # those of the test file are not trained on, and --only-listed leaves out all of them
-    for more in (["--test-labels", str(folder / "test.csv")], ["--only-listed"]):
+    # those of the test file are not trained on, and only_listed leaves out all of them
+    for more in (["--test-labels", str(folder / "test.csv")], ["--set", "only_listed=true"]):
         assert main(["train", *arguments, *out, *QUICK, *more]) == 0
         assert len(load_run(folder / "run").observed()) == 60
     assert "20 images of" in capsys.readouterr().out
@@ -260,15 +260,15 @@ def test_a_folder_per_class_and_a_folder_of_unlabelled_images(folder, capsys):
 def test_missing_images_are_refused_or_left_out(folder, capsys):
     (folder / "photos" / "train-00003.png").unlink()
     arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
-    arguments += ["--output", str(folder / "run"), "--only-listed", *QUICK]
+    arguments += ["--output", str(folder / "run"), "--set", "only_listed=true", *QUICK]
     assert main(["train", *arguments]) == 2
     assert "1 of 60 images of the label file are not there" in capsys.readouterr().err
     check = ["check", *arguments[:4], "--workers", "0"]
     assert main(check) == 2
     assert "is --images the right folder? (--missing leave-out goes" in capsys.readouterr().err
-    assert main([*check, "--missing", "leave-out"]) == 0
+    assert main([*check, "--set", "missing=leave-out"]) == 0
     assert "warning: images not there: 1\n" in capsys.readouterr().out
-    assert main(["train", *arguments, "--missing", "leave-out"]) == 0
+    assert main(["train", *arguments, "--set", "missing=leave-out"]) == 0
     assert "1 image of" in capsys.readouterr().out
     assert "train-00003.png" not in load_run(folder / "run").observed().images
 
@@ -280,7 +280,7 @@ def test_an_unreadable_image_keeps_its_place_and_is_named(folder, mode, capsys):
     broken = folder / "photos" / "train-00001.png"
     broken.write_bytes(content[: len(content) // 2])  # readable by its header
     arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
-    arguments += ["--mode", mode, "--cache", str(folder / "cache"), "--only-listed"]
+    arguments += ["--mode", mode, "--cache", str(folder / "cache"), "--set", "only_listed=true"]
     arguments += ["--test-labels", str(folder / "test.csv"), *QUICK]
     assert main(["train", *arguments, "--output", str(folder / "run")]) == 0
     assert f"left out: {broken}" in capsys.readouterr().out
@@ -291,7 +291,7 @@ def test_an_unreadable_image_keeps_its_place_and_is_named(folder, mode, capsys):
     rows = [row for row in rows_of(folder / "out.csv") if row["image"] == "train-00001.png"]
     assert {row["source"] for row in rows} <= {"unreadable", "observed"}
     assert {row["value"] for row in rows if row["source"] == "unreadable"} == {""}
-    assert main(["train", *arguments, "--max-bad", "0", "--output", str(folder / "no")]) == 2
+    assert main(["train", *arguments, "--max-unreadable", "0", "--output", str(folder / "no")]) == 2
     assert str(broken) in capsys.readouterr().err
     (folder / "photos" / "train-00002.png").write_text("no image")
     assert main(["train", *arguments, "--output", str(folder / "neither")]) == 2
@@ -311,14 +311,14 @@ def test_check_counts_all_unreadable_images_and_its_advice_works(folder, capsys)
     assert main(["check", *arguments, "--workers", "0"]) == 2
     error = capsys.readouterr().err
     assert "(--missing leave-out goes on without them); unreadable images: remove them" in error
-    assert error.endswith("or give --max-bad 3\n")
-    for most in ([], ["--max-bad", "2"]):
-        assert main([*train, *arguments, "--missing", "leave-out", *most]) == 2
+    assert error.endswith("or give --max-unreadable 3\n")
+    for most in ([], ["--max-unreadable", "2"]):
+        assert main([*train, *arguments, "--set", "missing=leave-out", *most]) == 2
         error = capsys.readouterr().err
-        assert f"images cannot be read, --max-bad allows {2 if most else 1}: " in error
-        assert error.endswith("or give --max-bad as many as g2netpl check finds\n")
+        assert f"images cannot be read, --max-unreadable allows {2 if most else 1}: " in error
+        assert error.endswith("or give --max-unreadable as many as g2netpl check finds\n")
     train.append("--overwrite")  # in the middle of an epoch there is a run already
-    assert main([*train, *arguments, "--missing", "leave-out", "--max-bad", "3"]) == 0
+    assert main([*train, *arguments, "--set", "missing=leave-out", "--max-unreadable", "3"]) == 0
     table = read_labels(folder / "labels.csv")
     write_labels(table.take([row for row in range(60) if row not in range(1, 5)]), folder / "a.csv")
     for path in bad:
@@ -334,16 +334,23 @@ def test_formats_and_their_flags_reach_the_training(folder, capsys):
     text = (folder / "tags.csv").read_text().replace(";", "/")
     (folder / "tags.csv").write_text(text)
     arguments = ["--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
-    arguments += ["--only-listed", "--output", str(folder / "run"), "--overwrite", *QUICK]
-    assert main(["train", *arguments, "--separator", "/", "--absent", "negative"]) == 0
+    arguments += [
+        "--set",
+        "only_listed=true",
+        "--output",
+        str(folder / "run"),
+        "--overwrite",
+        *QUICK,
+    ]
+    assert main(["train", *arguments, "--set", "separator=/", "--set", "absent=negative"]) == 0
     assert load_run(folder / "run").observed().is_complete
-    assert main(["train", *arguments, "--separator", "/"]) == 0
+    assert main(["train", *arguments, "--set", "separator=/"]) == 0
     assert (
         "no class has both a positive and a negative among the held-out images"
         in capsys.readouterr().out
     )
     (folder / "classes.txt").write_text("\n".join(table.classes[:-1]))
-    more = ["--separator", "/", "--classes", str(folder / "classes.txt")]
+    more = ["--set", "separator=/", "--classes", str(folder / "classes.txt")]
     assert main(["train", *arguments, *more]) == 2
     assert "unknown class 'nine'" in capsys.readouterr().err
 
@@ -425,7 +432,12 @@ def test_a_training_says_how_to_look_at_it_and_why_no_epoch_is_chosen(folder, ca
     (folder / "few.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,1,\n")
     (folder / "validation.csv").write_text("image,a,b\ntrain-00002.png,1,\ntrain-00003.png,,0\n")
     arguments = ["--labels", str(folder / "few.csv"), "--images", str(folder / "photos")]
-    arguments += ["--only-listed", "--validation-labels", str(folder / "validation.csv")]
+    arguments += [
+        "--set",
+        "only_listed=true",
+        "--validation-labels",
+        str(folder / "validation.csv"),
+    ]
     assert (
         main(["train", *arguments, "--output", str(folder / "my first run"), *QUICK[:-1], "1"]) == 0
     )
@@ -449,7 +461,14 @@ def test_images_of_both_files_are_not_trained_on(folder, capsys):
     tags[:15] = table.values[:15]
     write_labels(LabelTable(table.images, table.classes, tags), folder / "reviewed.csv")
     arguments = ["--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
-    arguments += ["--only-listed", "--output", str(folder / "run"), "--overwrite", *QUICK]
+    arguments += [
+        "--set",
+        "only_listed=true",
+        "--output",
+        str(folder / "run"),
+        "--overwrite",
+        *QUICK,
+    ]
     assert main(["train", *arguments, "--validation-labels", str(folder / "reviewed.csv")]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "15 images of the validation file also in the training file: not trained on" in told
@@ -484,19 +503,26 @@ def test_an_unlabelled_folder_holds_no_image_that_is_used_already(folder, capsys
     assert main(["train", *arguments, *more, *quick]) == 2
     assert "none that is not used already" in capsys.readouterr().err
     test = ["--test-labels", str(folder / "test.csv"), "--classes", str(folder / "none")]
-    assert main(["train", *arguments, *more, *quick, "--only-listed", *test]) == 2
-    assert main(["train", *arguments, *more, *quick, "--only-listed"]) == 0
+    assert main(["train", *arguments, *more, *quick, "--set", "only_listed=true", *test]) == 2
+    assert main(["train", *arguments, *more, *quick, "--set", "only_listed=true"]) == 0
     assert "78 unlabelled training images" in capsys.readouterr().out
     assert len(load_run(folder / "run").observed()) == 80
 
 
 def test_images_of_training_and_test_are_refused_unless_allowed(folder, capsys):
     arguments = ["--labels", str(folder / "truth.csv"), "--test-labels", str(folder / "truth.csv")]
-    more = ["--images", str(folder / "photos"), "--only-listed", "--output", str(folder / "run")]
+    more = [
+        "--images",
+        str(folder / "photos"),
+        "--set",
+        "only_listed=true",
+        "--output",
+        str(folder / "run"),
+    ]
     assert main(["train", *arguments, *more, *QUICK]) == 2
     assert "60 images also trained on, the first 'train-00000.png'" in capsys.readouterr().err
     assert not (folder / "run").exists()
-    assert main(["train", *arguments, *more, *QUICK, "--overlap", "allow"]) == 0
+    assert main(["train", *arguments, *more, *QUICK, "--set", "overlap=allow"]) == 0
     assert "60 images also trained on" in capsys.readouterr().out
 
 
@@ -517,7 +543,7 @@ def test_a_truth_of_tags_needs_to_be_complete(folder, trained, capsys):
     arguments = ["complete", str(trained), "--truth", str(folder / "tags.csv")]
     assert main(arguments) == 2
     assert "give --absent negative" in capsys.readouterr().err
-    assert main([*arguments, "--absent", "negative"]) == 0
+    assert main([*arguments, "--set", "absent=negative"]) == 0
     assert "570 labels" in capsys.readouterr().out
 
 
@@ -542,7 +568,14 @@ def test_what_is_read_is_not_replaced(folder, capsys):
 
 def test_the_rule_of_the_thresholds_is_said(folder, capsys):
     arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
-    more = ["--only-listed", "--output", str(folder / "run"), "--thresholds", "precision:0.9"]
+    more = [
+        "--set",
+        "only_listed=true",
+        "--output",
+        str(folder / "run"),
+        "--thresholds",
+        "precision:0.9",
+    ]
     assert main(["train", *arguments, *more, *QUICK]) == 0
     said = capsys.readouterr().out
     assert "precision:0.9: cannot be promised, since no images are held out with labels" in said
@@ -561,7 +594,7 @@ def test_the_rule_of_the_thresholds_is_said(folder, capsys):
     assert [row["threshold"] == "" for row in rows] == [
         limit is None for limit in run.thresholds.per_class
     ]
-    more = ["--table", str(folder / "sure.csv"), "--sure", "0.9"]
+    more = ["--table", str(folder / "sure.csv"), "--confidence", "0.9"]
     assert main(["complete", str(folder / "run"), *more]) == 0
     said = capsys.readouterr().out
     assert "sure by 12 validation images, of 10 classes: positives " in said
@@ -574,7 +607,7 @@ def test_classes_may_hold_the_mark_between_tags(folder, capsys):
     tables.write(LabelTable(table.images, classes, table.values), folder / "odd.csv")
     arguments = ["--labels", str(folder / "odd.csv"), "--images", str(folder / "photos")]
     run = str(folder / "odd")
-    assert main(["train", *arguments, "--only-listed", *QUICK, "--output", run]) == 0
+    assert main(["train", *arguments, "--set", "only_listed=true", *QUICK, "--output", run]) == 0
     arguments = ["predict", run, "--images", str(folder / "photos"), "--workers", "0"]
     arguments += ["--threshold", "0", "--output"]
     for name, more in (("scores.csv", []), ("tags.csv", ["--no-scores"])):

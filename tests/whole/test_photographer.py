@@ -64,13 +64,13 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
     assert f"keywords: {30 - len(sidecars)} of 60 photos in the file, {len(sidecars)} in" in said
     assert main(["train", *read, *TRAINED, "--output", str(run)]) == 0
     known = read_labels(album, "photo-tags")
-    table = [str(run), "--table", str(album), "--to", "photo-tags"]
+    table = [str(run), "--output", str(album), "--to", "photo-tags"]
     capsys.readouterr()
     assert main(["complete", *table, "--dry-run"]) == 0
     foreseen = capsys.readouterr().out.splitlines()
     assert set(album.rglob("*.xmp")) == sidecars
     assert foreseen[-1] == f"nothing is written to {album} (--dry-run)"
-    assert main(["complete", *table, "--output", str(tmp_path / "all.csv")]) == 0
+    assert main(["complete", *table, "--details", str(tmp_path / "all.csv")]) == 0
     done = capsys.readouterr().out.splitlines()
     (told,) = (line for line in done if " sidecars (" in line)
     assert told in foreseen

@@ -61,7 +61,7 @@ def test_an_own_method_is_trained_and_its_run_used_without_the_file(
     del METHODS["steady"]
     plugins.LOADED.clear()
     assert main(["report", keys["output"]]) == 0
-    assert main(["complete", keys["output"], "--output", str(tmp_path / "completed.csv")]) == 0
+    assert main(["complete", keys["output"], "--details", str(tmp_path / "completed.csv")]) == 0
     capsys.readouterr()
     assert main(["train", "--resume", "--output", keys["output"]]) == 2
     assert "--plugin FILE adds your own" in capsys.readouterr().err

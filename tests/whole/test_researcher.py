@@ -50,7 +50,7 @@ def test_from_a_data_set_to_a_card(scenes, tmp_path, monkeypatch, capsys):
     flags = ["--labels", "train", "--test-labels", "test", "--setting", "known:0.5"]
     flags += ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
     assert main(["train", *flags, "--output", "runs/first"]) == 0
-    assert main(["export", "runs/first", "--output", "model", "--licence", "Apache-2.0"]) == 0
+    assert main(["export", "runs/first", "--output", "model", "--license", "Apache-2.0"]) == 0
 
     run, bundle = load_run("runs/first"), load_bundle("model")
     card = hub_client.ModelCard.load("model/README.md").data

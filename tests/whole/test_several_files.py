@@ -18,7 +18,7 @@ COLOURS = {"car": "red", "cat": "green", "tree": "blue"}
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
 QUICK += ["--device", "cpu"]
 PAGE = Path(__file__).parents[2] / "docs" / "use" / "several-files.md"
-FILES = ["--labels", "alice.csv", "--labels", "bob.json", "--aliases", "aliases.txt"]
+FILES = ["--labels", "alice.csv", "--labels", "bob.json", "--set", "aliases=aliases.txt"]
 
 
 def draw(path, shown):
@@ -100,7 +100,7 @@ def test_a_team_checks_trains_and_completes(team, capsys):
     review = ReviewSession("run")
     review.decide("0" * 32, 0, 2, "yes", "random")
     review.close()
-    assert main(["train", "--resume-labels", "run", "--output", "second"]) == 0
+    assert main(["train", "--continue-from", "run", "--output", "second"]) == 0
     assert "1 label by review: 1 positive, 0 negative" in capsys.readouterr().out
     assert load_run("second").config.labels == run.config.labels
     truth = ["--truth", "labels.csv", "--truth", "alice.csv"]
@@ -118,7 +118,7 @@ def test_a_run_goes_on_with_the_same_files_alone(team, capsys):
     content = json.loads(Path("bob.json").read_text())
     content["annotations"][0]["category_id"] = 3 - content["annotations"][0]["category_id"]
     Path("bob.json").write_text(json.dumps(content))
-    flags = ["train", "--resume", "--contradictions", "unknown", "--output", "run"]
+    flags = ["train", "--resume", "--set", "contradictions=unknown", "--output", "run"]
     assert main(flags) == 2
     assert "the training labels" in capsys.readouterr().err
 

@@ -101,7 +101,7 @@ def test_check_looks_at_the_test_file_too(album, tmp_path, capsys):
     shutil.copy(album / "07.png", album / "again-07.jpg")
     assert run("check", album, *test) == 2
     assert "1 image also trained on, the first 'again-07.jpg' = '07.png'" in capsys.readouterr().err
-    assert run("check", album, *test, "--overlap", "allow") == 0
+    assert run("check", album, *test, "--set", "overlap=allow") == 0
 
 
 def test_groups_are_a_column_a_file_or_folders(album):

@@ -1,4 +1,5 @@
 """The commands, one per file: the docstring is the help, `add_flags` and `run` do the rest.
 
-Modules here import nothing heavy at the top, so that `--help` answers at once.
+A module here is imported only when its command is chosen. `flags` makes flags from the keys of the
+configuration.
 """

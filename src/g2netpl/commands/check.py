@@ -1,18 +1,14 @@
-"""Look at a label file and its images, and tell everything that is wrong or odd, in one pass.
+"""Check a label file and its images: everything that is wrong or unusual, in one pass.
 
 examples:
   g2netpl check --labels labels.csv --images photos
   g2netpl check --labels labels.csv --images photos --html check.html --output issues.csv
-  g2netpl check --labels tags.csv --images photos --no-decode    quickly: do the images exist?
-  g2netpl check --labels alice.csv --labels bob.json --aliases aliases.txt --images photos
   g2netpl check --labels train.csv --images photos --test-labels test.csv --groups-out groups.csv
-  g2netpl train --labels train.csv --images photos --test-labels test.csv --groups groups.csv …
-  g2netpl check --labels labels.csv --images photos --names-out names.csv
 
 Near-duplicates (the same picture in another size or quality, neighbours of a series) are counted;
---groups-out joins them in groups, which a training keeps in one part.
+--groups-out writes them as groups, which g2netpl train --groups keeps in one split.
 
-Exit code 0: a training may begin. 2: it would be refused, the reasons are shown.
+Exit code 0: ready to train. 2: training would be rejected, the reasons are shown.
 """
 
 import argparse
@@ -21,8 +17,8 @@ from contextlib import suppress
 
 from rich.table import Table
 
-from g2netpl.commands.labelling import READING_SEVERAL, check_target, share_of_labels
-from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.commands.flags import add_config_flags, add_settings_flags, checked
+from g2netpl.commands.labelling import check_target, share_of_labels
 from g2netpl.images.check import (
     Inspection,
     by_kind,
@@ -55,23 +51,25 @@ _SHOWN = 20
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
-    taken = ("labels", "images", "missing", "max_bad", "workers", *READING_SEVERAL, *parts)
-    model = ("backbone", "names")
-    add_config_flags(parser, (*taken, "groups", "seed", *model), required=("labels",))
-    parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
-    parser.add_argument("--html", metavar="FILE", help="write a page")
-    parser.add_argument("--output", metavar="FILE", help="write all issues as CSV")
-    parser.add_argument("--groups-out", metavar="FILE", help="write near-duplicates as groups")
-    parser.add_argument(
-        "--names-out", metavar="FILE", help="write what the class names mean, to correct it"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace the page and the CSVs")
+    group = parser.add_argument_group("data")
+    parts = ("test_labels", "validation_labels", "groups")
+    add_config_flags(group, ("labels", "images", "format", *parts, "single_label"))
+    add_config_flags(group, ("max_unreadable", "backbone", "names", "workers"))
+    add_settings_flags(group)
+    group = parser.add_argument_group("output")
+    group.add_argument("--no-decode", action="store_true", help="do not decode the images")
+    group.add_argument("--output", metavar="FILE", help="CSV file of all issues")
+    group.add_argument("--html", metavar="FILE", help="HTML page of the findings")
+    group.add_argument("--groups-out", metavar="FILE", help="CSV file of near-duplicates as groups")
+    group.add_argument("--names-out", metavar="FILE", help="CSV file of what class names mean")
+    group.add_argument("--overwrite", action="store_true", help="replace these files")
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Inspect, show, and fail where a training would."""
+    """Inspect, show, and fail if training would."""
     console, config = Console(), checked(flags)
+    if not config.labels:
+        raise InputError("expected --labels; g2netpl check --help has examples")
     targets = {flags.html: ".html"}
     targets |= dict.fromkeys((flags.output, flags.groups_out, flags.names_out), ".csv")
     read = each_file(config.labels) + each_file(config.test_labels or ())
@@ -90,7 +88,7 @@ def run(flags: argparse.Namespace) -> None:
                 config.images,
                 config.format,
                 config.workers,
-                config.most_bad,
+                config.most_unreadable,
                 work.advance,
                 decode=not flags.no_decode,
                 elsewhere=_elsewhere(config),
@@ -118,7 +116,7 @@ def run(flags: argparse.Namespace) -> None:
         remedy = f"; {found.remedy}" if found.remedy else ""
         raise InputError(f"{found.labels}: {counted(len(found.errors), 'error')}; {first}{remedy}")
     unseen = "; the images were not decoded" if flags.no_decode else ""
-    console.print(f"a training may begin{unseen}")
+    console.print(f"Ready to train{unseen}.")
 
 
 def _inspected(config: RunConfig) -> Inspection:
@@ -169,7 +167,7 @@ def _look_for_duplicates(
         data = read_training_data(config)
     except InputError as problem:
         where, _, what = str(problem).partition(": ")
-        found.refuse(where, "refused by a training", what)
+        found.refuse(where, "rejected by train", what)
         return
     others = [path for path in data.all_paths if path not in found.hashes]
     with Work(console, "looking at the other files' images", len(others)) as work:

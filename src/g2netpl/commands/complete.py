@@ -1,45 +1,33 @@
-"""Fill in every unknown label of the training set of a run, or of any label file.
+"""Fill in the unknown labels of the training set of a run, or of any label file.
 
 examples:
-  g2netpl complete runs/first                      runs/first/completed.csv: images with their tags
-  g2netpl complete runs/first --output completed.csv                 every label, with its source
-  g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
-  g2netpl complete runs/first --table full.xlsx                      a label file, all 1 and 0
-  g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
-  g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
+  g2netpl complete runs/first                     runs/first/completed.csv: images with their tags
+  g2netpl complete runs/first --confidence 0.9 --output photos --to photo-tags
   g2netpl complete runs/first --labels all.csv --images archive --output completed/
 
-Without --output and --table, completed.csv in the run folder gets a row per image with all its
-labels as tags, and in `added` those of them that are new. A spreadsheet opens it, and `train` reads
-the labels. If the run was trained on one CSV file, workbook or Parquet file, it comes back, too, as
-NAME-completed in the run folder: the same columns, ids and order, with the labels filled in.
+Without --output, completed.csv in the run folder gets a row per image with all its labels as tags,
+and in `added` those that are new. A run that was trained on one CSV file, workbook or Parquet file
+also writes it again, as NAME-completed in the run folder: the same columns, ids and order, with the
+labels filled in. --output is a label file in any format. For Label Studio it has tasks with
+predictions, for photo-tags it is the folder of the photos, and tags go into sidecars next to them.
 
---output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
+--details is a table with a row per image and class: value (1, 0 or empty), score, and source:
 observed (as in your file), soft (the pseudo-label), predicted (by the network), unreadable.
 
-How labels are decided depends on the labels that there are, and the command says it:
+How labels are decided depends on the run, and the command prints it:
   annotation sampled (tags)      by the network: present if its probability is 0.5 or more
   --thresholds precision:P       by the network, so that P of what is added is right on validation
-  --one-of                       by the network: the likeliest class
-  else                           images trained on by their soft labels of the last epoch, so that
-                                 the expected number of positives per image comes out; images held
-                                 out by the network, at the thresholds of the run
-With --sure P, of the positives that are filled in P are right, and of the negatives too, by
-validation labels of both signs. Without such labels a label must have a chance of P, which is no
-promise: with annotation sampled by the network, else by soft label and network both.
+  --single-label                 by the network: the most probable class
+  else                           training images by their pseudo-labels of the last epoch, so that
+                                 the expected positives per image come out; held-out images by the
+                                 network, at the thresholds of the run
+With --confidence P, at least P of the positives that are added are right, and of the negatives, by
+validation labels with positives and negatives. Without these, a label needs probability P, which
+guarantees nothing.
 
---table is a label file in any format. For Label Studio it holds tasks with predictions: those of
-the label file if it came from there, with their ids and addresses, to be imported into the same
-project; otherwise new ones.
-The flags on formats are about --truth.
-
-With --labels another file is completed, of any size: what it knows stays, the rest is decided by
-prediction. --output then has a row per image and a column per class: 1, 0, or nothing where in
-doubt. As a folder it is made in blocks, which go on after a kill and are shared out as with
-`predict`.
-
-With --to photo-tags, --table is the folder of the photos. Positives become tags in sidecars beside
-them; a tag goes only where somebody answered no in the review. No photo is written.
+With --labels another label file of any size is completed: known labels stay, the others are
+predicted. --output has a row per image and a column per class. A folder is written in chunks; an
+interrupted command resumes when it is given again; torchrun or Ray share the chunks.
 """
 
 import argparse
@@ -47,11 +35,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from g2netpl.commands.complete_others import check_sure, complete_others
+from g2netpl.commands.flags import Collect, add_config_flags, add_set_flag, checked
 from g2netpl.commands.in_parts import add_engine_flag
 from g2netpl.commands.labelling import (
     ENDINGS,
     PHOTO_TAGS,
-    READING_SEVERAL,
     add_writing_flags,
     check_target,
     share_of_labels,
@@ -59,7 +47,6 @@ from g2netpl.commands.labelling import (
     write_sidecars,
     written,
 )
-from g2netpl.commands.training_flags import OneMore, add_config_flags, checked
 from g2netpl.images.thumbnails import Roots
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import FORMATS, find_format, find_writer, label_studio
@@ -82,32 +69,30 @@ from g2netpl.utils.progress import Work
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
-    parser.add_argument("--output", help="long table to write, .csv, .xlsx, .parquet or .pq")
-    parser.add_argument(
-        "--labels",
-        action=OneMore,
-        help="label file to be completed instead, by prediction; several are joined",
-    )
-    parser.add_argument("--images", help="with --labels: where its images are")
-    parser.add_argument("--table", help="label file to write")
-    add_writing_flags(parser, "--table")
-    parser.add_argument(
-        "--sure",
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run folder of g2netpl train")
+    add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
+    add_writing_flags(parser, "--output")
+    add("--details", metavar="FILE", help="table of all labels with score and source to write")
+    add(
+        "--confidence",
         type=float,
         metavar="P",
-        help="fill in only labels that are so sure, by validation labels or else by their chance "
-        "(default: all)",
+        help="fraction of the added labels that must be right (default: all are filled in)",
     )
-    parser.add_argument(
+    add(
         "--truth",
-        action=OneMore,
+        action=Collect,
         metavar="LABELS",
-        help="full labels, to measure the filled-in ones against; several are joined",
+        help="label file with full labels, to measure the added ones",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    add_engine_flag(parser)
-    add_config_flags(parser, (*READING_SEVERAL, "workers", "device"))
+    add("--overwrite", action="store_true", help="replace existing files")
+    group = parser.add_argument_group("another label file")
+    group.add_argument("--labels", action=Collect, help="label file to complete by prediction")
+    group.add_argument("--images", help="folder of its images")
+    add_engine_flag(group)
+    add_config_flags(group, ("workers", "device"))
+    add_set_flag(group)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -123,11 +108,11 @@ def _complete(flags: argparse.Namespace) -> None:
     console, config = Console(), checked(flags)
     tags = _checked_target(flags)
     trained = load_run(flags.run)
-    completed = complete(trained, flags.sure)
-    lines = [str(completed), *_how_decided(trained, completed, flags.sure)]
+    completed = complete(trained, flags.confidence)
+    lines = [str(completed), *_how_decided(trained, completed, flags.confidence)]
     if flags.truth is not None:
         reading = config.reading(trained.config.images)
-        reading = replace(reading, one_of=config.one_of or trained.config.one_of)
+        reading = replace(reading, single_label=config.single_label or trained.config.single_label)
         lines.append(compare_with_truth(completed, flags.truth, config.format, reading))
     console.print("\n".join(lines))
     if tags is not None:
@@ -137,30 +122,30 @@ def _complete(flags: argparse.Namespace) -> None:
         console.print(written(tags, True) if flags.dry_run else said)
         for line in _complete_sheet(trained, completed, flags):
             console.print(line)
-    if flags.output is not None:
+    if flags.details is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
-                write_completed(completed, flags.output, work.advance)
-        console.print(written(flags.output, flags.dry_run))
-    if flags.table is not None:
+                write_completed(completed, flags.details, work.advance)
+        console.print(written(flags.details, flags.dry_run))
+    if flags.output is not None:
         for line in _write_table(trained, completed, flags):
             console.print(line)
-        console.print(written(flags.table, flags.dry_run))
+        console.print(written(flags.output, flags.dry_run))
 
 
 def _checked_target(flags: argparse.Namespace) -> str | None:
     """See that all may be written; the table of tags in the run folder, if no other is wanted."""
-    wanted = (flags.output, flags.table, flags.truth)
+    wanted = (flags.details, flags.output, flags.truth)
     tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None, None) else None
-    proposals = flags.table is not None and flags.to == "label-studio"
+    proposals = flags.output is not None and flags.to == "label-studio"
     if (flags.images, flags.engine) != (None, "here") or launched.size() > 1:
         raise InputError("--images, --engine and several processes: go with --labels")
-    check_sure(flags.sure)
-    for target in filter(None, (flags.output, tags)):
+    check_sure(flags.confidence)
+    for target in filter(None, (flags.details, tags)):
         check_target(target, ENDINGS, flags.overwrite)
-    if flags.table is not None and flags.to != PHOTO_TAGS:
-        check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
-        find_writer(flags.table, flags.to)
+    if flags.output is not None and flags.to != PHOTO_TAGS:
+        check_target(flags.output, (".json",) if proposals else None, flags.overwrite)
+        find_writer(flags.output, flags.to)
     return tags
 
 
@@ -168,7 +153,7 @@ def _how_decided(trained: Run, completed: Completed, sure: float | None) -> list
     """By what the labels were decided, unless bounds of validation say it, and what these lack."""
     lack = [f"note: {completed.lack}"] if completed.lack else []
     if sure is None:
-        return [f"{completed.how}; --sure 0.9 fills in the surest alone", *lack]
+        return [f"{completed.how}; --confidence 0.9 fills in the surest alone", *lack]
     if completed.sure is not None:
         return lack
     basis = "names alone" if trained.thresholds.by_draw else "k alone, with no promise"
@@ -182,14 +167,14 @@ def _how_decided(trained: Run, completed: Completed, sure: float | None) -> list
 def _write_table(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
     """Write the label file, and tell what is in it."""
     if flags.to == PHOTO_TAGS:
-        decisions, one_of = read_decisions(flags.run), trained.config.one_of
-        reviewed = apply_decisions(completed.observed, decisions, one_of)
+        decisions, single_label = read_decisions(flags.run), trained.config.single_label
+        reviewed = apply_decisions(completed.observed, decisions, single_label)
         table, guessed = completed.as_tags(reviewed)
-        return write_sidecars(table, flags, flags.table, guessed)
-    if find_writer(flags.table, flags.to) is FORMATS["label-studio"]:
+        return write_sidecars(table, flags, flags.output, guessed)
+    if find_writer(flags.output, flags.to) is FORMATS["label-studio"]:
         return _propose(trained, completed, flags)
     how = (flags.to, flags.overwrite, flags.dry_run)
-    notes = write_new(completed.table, flags.table, *how)
+    notes = write_new(completed.table, flags.output, *how)
     return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]
 
 
@@ -198,9 +183,9 @@ def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> l
     project, new, notes = _project_of(trained), completed.proposed(), list[str]()
     folder = Path(Roots.of_run(trained.about["config"], None).images)
     if not flags.dry_run:
-        with writing(flags.table):
+        with writing(flags.output):
             says = (new, completed.scores, trained.version, folder, project)
-            notes = label_studio.propose(completed.observed, Path(flags.table), *says)
+            notes = label_studio.propose(completed.observed, Path(flags.output), *says)
     predicted = f"{new.sum():,} as predictions"
     known = f"{completed.observed.known:,} known labels as annotations, {predicted}"
     content = known if project is None else f"{predicted}, for the tasks of {project}"

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
+from g2netpl.commands.flags import checked
 from g2netpl.commands.in_parts import check_output, is_folder, make_all, share
-from g2netpl.commands.training_flags import checked
 from g2netpl.labels.io import read_matching
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.completion import sure_of_unknown, thresholds_of_unknown
@@ -25,16 +25,16 @@ from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
 def check_sure(sure: float | None) -> None:
     """A share that can be promised."""
     if sure is not None and not 0.5 <= sure < 1:
-        raise InputError(f"--sure: must be at least 0.5 and less than 1, got {sure:g}")
+        raise InputError(f"--confidence: must be at least 0.5 and less than 1, got {sure:g}")
 
 
 def complete_others(flags: argparse.Namespace) -> None:
     """What the file knows stays, the rest is decided by prediction."""
     if flags.images is None or flags.output is None:
         raise InputError("--labels: needs --images and --output")
-    if flags.table is not None or flags.truth is not None or flags.dry_run:
-        raise InputError("--labels: --table, --truth and --dry-run do not go with it")
-    check_sure(flags.sure)
+    if flags.details is not None or flags.truth is not None or flags.dry_run:
+        raise InputError("--labels: --details, --truth and --dry-run do not go with it")
+    check_sure(flags.confidence)
     check_output(flags)
     with Interrupts(AGAIN if is_folder(flags.output) else NOTHING_KEPT):
         _complete(flags)
@@ -45,7 +45,7 @@ def _complete(flags: argparse.Namespace) -> None:
     if "image" in trained.classes:
         raise InputError("a class is called 'image', which is the first column; rename it")
     table = _observed(flags, trained)
-    decide = thresholds_of_unknown(trained, table.values), _sure(flags.sure, trained, table)
+    decide = thresholds_of_unknown(trained, table.values), _sure(flags.confidence, trained, table)
     build = partial(
         _completing, flags.run, *decide, FindAt(flags.images), len(table), *share(flags)
     )
@@ -65,7 +65,9 @@ def _complete(flags: argparse.Namespace) -> None:
 def _observed(flags: argparse.Namespace, trained: Run) -> LabelTable:
     """What the file knows of the classes of the run."""
     config = checked(flags)
-    reading = replace(config.reading(), one_of=config.one_of or trained.config.one_of)
+    reading = replace(
+        config.reading(), single_label=config.single_label or trained.config.single_label
+    )
     same = LabelTable((), trained.classes, np.zeros((0, len(trained.classes))))
     return read_matching(flags.labels, same, config.format, reading)
 

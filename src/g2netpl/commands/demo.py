@@ -1,4 +1,4 @@
-"""Show the methods on built-in data: scenes of handwritten digits, most labels hidden.
+"""Compare methods on built-in data: scenes of handwritten digits, most labels hidden.
 
 examples:
   g2netpl demo --output runs/demo
@@ -13,8 +13,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from g2netpl.commands.parsing import at_least_one
-from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.commands.flags import add_config_flags, at_least_one, checked
+from g2netpl.experiments.cells import choose, run_cells
+from g2netpl.experiments.compare import CELLS
+from g2netpl.experiments.data import scenes_data
+from g2netpl.experiments.grid import Comparison
+from g2netpl.reports.comparison import write_comparison_report
 from g2netpl.reports.tables import results_tables
 from g2netpl.runs.folder import REPORT, RESULT, RUN
 from g2netpl.runs.ownership import claimed
@@ -24,27 +28,27 @@ from g2netpl.utils.files import write_json
 from g2netpl.utils.progress import Cells
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
+_DEFAULTS: dict[str, Any] = {"output": "runs/demo", "epochs": 12}
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    add_config_flags(parser, ("output", "epochs"), {"output": "runs/demo", "epochs": 12})
+    add_config_flags(parser, ("output", "epochs"), _DEFAULTS)
     parser.add_argument(
-        "--overwrite", action="store_true", help="rename an earlier demo there to NAME.old-1"
+        "--overwrite", action="store_true", help="start again; rename the old one to NAME.old-1"
     )
     parser.add_argument(
-        "--jobs", type=at_least_one, default=os.cpu_count() or 1, help="trainings at a time"
+        "--jobs",
+        type=at_least_one,
+        default=os.cpu_count() or 1,
+        help="training processes (default: the number of cores)",
     )
 
 
 @stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write result.json and report.html."""
-    from g2netpl.experiments.cells import choose, run_cells
-    from g2netpl.experiments.compare import CELLS
-    from g2netpl.experiments.data import scenes_data
-    from g2netpl.experiments.grid import Comparison
-    from g2netpl.reports.comparison import write_comparison_report
-
-    folder, console, epochs = Path(flags.output), Console(), checked(flags).epochs
+    config, console = checked(flags, _DEFAULTS), Console()
+    folder, epochs = Path(config.output), config.epochs
     common: dict[str, Any] = {
         "features": None,
         "seeds": (0,),

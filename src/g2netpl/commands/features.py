@@ -1,28 +1,24 @@
-"""Compute a folder of frozen features from images, for `g2netpl compare`.
+"""Compute a folder of frozen features from images, for g2netpl compare.
 
 examples:
   g2netpl features --labels train.csv --test-labels test.csv --images photos --output features
-  g2netpl features --labels VOC2012/ImageSets/Main/train.txt --output f224 --image-size 224
-  g2netpl features --labels all.csv --images photos --backbone resnet50 --image-size 448 \\
-      --output f50
+  g2netpl features --labels all.csv --images photos --backbone resnet50 --output f50
+  g2netpl features --images archive --output features/      without labels: Parquet files
 
-  g2netpl features --images archive --output features/    without labels: Parquet files
-
-Without --test-labels a fifth of the images becomes the test part. A command that was stopped or
-killed goes on when it is given again. Without --labels, --output is a folder of Parquet files with
-name and features of each image, a file per block, which can be shared out as with `predict`.
+Without --test-labels a fifth of the images becomes the test split. An interrupted command resumes
+when it is given again. Without --labels, --output is a folder of Parquet files with the name and
+features of each image; torchrun or Ray share the work as for g2netpl predict.
 """
 
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from g2netpl.commands.flags import add_config_flags, add_settings_flags, checked
 from g2netpl.commands.in_parts import add_engine_flag, check_output, is_folder, make_all, share
-from g2netpl.commands.labelling import READING_SEVERAL
-from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.images.sources import locate
 from g2netpl.labels.files import named
 from g2netpl.labels.io import read_labels, read_matching
@@ -33,31 +29,27 @@ from g2netpl.runs.ownership import begin_or_resume, check_folder
 from g2netpl.runs.parts import Blocks
 from g2netpl.runs.scoring import FindAt
 from g2netpl.training.data import folder_of, with_groups
+from g2netpl.training.datamodule import ImageDataModule, backbone_of
 from g2netpl.training.overlap import keep_test_apart
 from g2netpl.training.splits import ListedImages, TrainingData
+from g2netpl.training.vectors import Vectors
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.launch import device_of
 from g2netpl.utils.signals import AGAIN, stoppable
 
-if TYPE_CHECKING:
-    from g2netpl.images.features import FeatureFolder
-
-
-_TAKEN = (
-    *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
-    *("image_size", "seed", "workers", "groups", "overlap"),
-    *("test_images", "device", "cache"),
-)
+_DEFAULTS = {"image_size": 256}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    taken = (*_TAKEN, *READING_SEVERAL)
-    add_config_flags(parser, taken, {"image_size": 256}, ("output",))
+    add_config_flags(parser, ("labels", "images", "test_labels", "backbone", "weights"))
+    add_config_flags(parser, ("image_size", "workers", "device"), _DEFAULTS)
+    add_config_flags(parser, ("output",), required=("output",))
     add_engine_flag(parser)
+    add_settings_flags(parser)
     parser.add_argument(
-        "--overwrite", action="store_true", help="rename an earlier one to NAME.old-1"
+        "--overwrite", action="store_true", help="start again; rename the old one to NAME.old-1"
     )
 
 
@@ -69,8 +61,6 @@ def run(flags: argparse.Namespace) -> None:
 
 def _write_parts(flags: argparse.Namespace) -> None:
     """Compute the features of all images, or of those that are ours."""
-    from g2netpl.training.vectors import Vectors
-
     if flags.images is None:
         raise InputError("features: expected --images, --labels or both")
     if not is_folder(flags.output):
@@ -82,18 +72,16 @@ def _write_parts(flags: argparse.Namespace) -> None:
     if not names:
         raise InputError(f"{flags.images}: no images there")
     workers, _ = share(flags)
-    build = partial(Vectors, checked(flags), find, len(names), workers)
+    build = partial(Vectors, checked(flags, _DEFAULTS), find, len(names), workers)
     blocks = Blocks.of(names, find.images.together())
     tally = make_all(flags, console, "features", blocks, build, build())
     console.print(f"{counted(tally.read, 'image')}, written to {flags.output}")
 
 
 def _features(flags: argparse.Namespace) -> None:
-    from g2netpl.images.features import write_features
-
     if flags.engine != "here" or launched.size() > 1:
         raise InputError("--labels: --engine and several processes do not go with it")
-    config, console, folder = checked(flags), Console(), Path(flags.output)
+    config, console, folder = checked(flags, _DEFAULTS), Console(), Path(flags.output)
     train, test = _tables(config)
     check_folder(folder, "features", overwrite=flags.overwrite)
     features = _computed(config, train, test, console)
@@ -118,11 +106,8 @@ def _tables(config: RunConfig) -> tuple[LabelTable, LabelTable]:
 
 def _computed(
     config: RunConfig, train: LabelTable, test: LabelTable, console: Console
-) -> "FeatureFolder":
+) -> FeatureFolder:
     """What the frozen backbone makes of all images, as a training on features would have it."""
-    from g2netpl.images.features import FeatureFolder
-    from g2netpl.training.datamodule import ImageDataModule, backbone_of
-
     tested = (config.test_labels or config.labels, config.test_images)
     roots = [folder_of(*part, config) for part in ((config.labels, None), tested)]
     paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
@@ -130,7 +115,9 @@ def _computed(
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
         console.print(f"note: {note}")
-    config = config.model_copy(update={"seed": 0, "max_bad": 0})  # the seed was that of the split
+    config = config.model_copy(
+        update={"seed": 0, "max_unreadable": 0}
+    )  # the seed was that of the split
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     rows = np.arange(len(train))

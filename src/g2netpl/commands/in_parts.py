@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from g2netpl.commands.flags import checked
 from g2netpl.commands.labelling import ENDINGS, check_target
-from g2netpl.commands.training_flags import checked
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.runs.on_ray import make_on_ray
 from g2netpl.runs.parts import Blocks, Maker, Parts, Tally, remove
@@ -17,13 +17,13 @@ from g2netpl.utils.files import remove_temporary
 from g2netpl.utils.progress import Work
 
 
-def add_engine_flag(parser: argparse.ArgumentParser) -> None:
+def add_engine_flag(parser: argparse._ActionsContainer) -> None:
     """Where the work is done."""
     parser.add_argument(
         "--engine",
         choices=("here", "ray"),
         default="here",
-        help="with a folder as --output: in this process, or on a cluster of Ray (default: here)",
+        help="where chunks are made; needs a folder as --output (here, ray; default: here)",
     )
 
 

@@ -13,10 +13,8 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import copy_old, writing
 
-READING = (*READ_BY, "one_of")
-"""How a label file is to be understood: keys of RunConfig."""
-READING_SEVERAL = (*READING, "contradictions")
-"""How several are."""
+READING = (*READ_BY, "single_label", "contradictions")
+"""How label files are read: keys of RunConfig."""
 ENDINGS = (".csv", ".xlsx", ".parquet", ".pq")  # of tables to write
 
 
@@ -25,15 +23,15 @@ PHOTO_TAGS = "photo-tags"
 
 def add_writing_flags(parser: argparse.ArgumentParser, what: str) -> None:
     """How a label file is to be written."""
-    parser.add_argument("--to", metavar="FORMAT", help=f"format of {what} (default: by its name)")
+    parser.add_argument("--to", metavar="FORMAT", help=f"format of {what} (default: by name)")
     parser.add_argument(
         "--sidecar",
         choices=("IMG.JPG.xmp", "IMG.xmp"),
         default="IMG.JPG.xmp",
-        help="with --to photo-tags: what a new sidecar is called, as darktable and digiKam do or "
-        "as Lightroom does (default: IMG.JPG.xmp)",
+        help="name of a new sidecar with --to photo-tags; IMG.JPG.xmp: darktable and digiKam, "
+        "IMG.xmp: Lightroom (default: IMG.JPG.xmp)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, tell what would be")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, only report")
 
 
 def share_of_labels(table: LabelTable) -> str:

@@ -9,17 +9,18 @@ import argparse
 
 from rich.table import Table
 
+from g2netpl.commands.flags import add_plugin_flag
+from g2netpl.core.methods import METHODS, find_method
 from g2netpl.utils.console import Console
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("method", nargs="?", help="show the options of this method")
+    parser.add_argument("method", nargs="?", help="method whose options are listed")
+    add_plugin_flag(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
     """Print the catalogue."""
-    from g2netpl.core.methods import METHODS, find_method
-
     console = Console()
     if flags.method is not None:
         options = find_method(flags.method).options({})

@@ -1,18 +1,13 @@
-"""Score images with a trained classifier; with its thresholds, name their labels.
+"""Score images with a trained classifier, and decide their labels with its thresholds.
 
 examples:
   g2netpl predict runs/first --images new-photos --output scores.csv
-  g2netpl predict runs/first --images photos --list names.txt --output scores.parquet
-  g2netpl predict runs/first --images new-photos --output labels.csv --threshold 0.8 --no-scores
-  g2netpl predict birds.onnx --images new-photos --output scores.csv    a bundle: without PyTorch
-  g2netpl predict hf://me/birds --images new-photos --output scores.csv   one from Hugging Face
-  g2netpl predict birds.onnx --images archive --output scores/            a Parquet file per block
-  g2netpl predict birds.onnx --images archive --output scores/ --engine ray
+  g2netpl predict birds.onnx --images photos --list names.txt --threshold 0.8 --output labels.csv
+  g2netpl predict hf://me/birds --images archive --output scores/ --engine ray
 
-The table has a row per image: its name, its labels as tags, and a calibrated score per class. With
-a folder as --output there may be any number of images. Blocks that are there already are not made
-again, so a command that was stopped or killed resumes when it is given again. Under torchrun the
-processes share the blocks.
+The table has a row per image: its name, its labels as tags, and a calibrated score per class. A
+folder as --output is for any number of images: it is written in chunks, and an interrupted command
+resumes when it is given again. Under torchrun the processes share the chunks.
 """
 
 import argparse
@@ -22,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from g2netpl.commands.flags import add_config_flags
 from g2netpl.commands.in_parts import (
     add_engine_flag,
     check_output,
@@ -30,7 +26,6 @@ from g2netpl.commands.in_parts import (
     own_blocks,
     share,
 )
-from g2netpl.commands.training_flags import add_config_flags
 from g2netpl.images.sources import find_all, is_one_image, unread_note
 from g2netpl.runs.completion import mark_between, read_names
 from g2netpl.runs.parts import Blocks
@@ -44,14 +39,26 @@ from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", help="run folder, or a bundle of g2netpl export, here or on the hub")
-    add("--images", required=True, help="folder with the images, or one image")
-    add("--list", metavar="FILE", help="names below --images, one per line, or any label file")
-    add("--output", required=True, help="table (.csv, .xlsx, .parquet or .pq), or a folder of them")
-    add("--overwrite", action="store_true", help="replace the output")
-    add("--threshold", type=float, help="one for all classes (default: those of the run)")
-    add("--prior", metavar="FILE", help="scores of these images, if the run was trained with some")
-    add("--no-scores", action="store_true", help="names and labels only")
+    add(
+        "run",
+        metavar="RUN",
+        help="run folder, or ONNX bundle of g2netpl export, also hf://owner/name",
+    )
+    add("--images", required=True, help="folder of the images, or one image")
+    add(
+        "--list",
+        metavar="FILE",
+        help="file of image names, one per line, or a label file (default: all)",
+    )
+    add(
+        "--output",
+        required=True,
+        help="table to write, .csv, .xlsx or .parquet, or a folder of Parquet files",
+    )
+    add("--overwrite", action="store_true", help="replace an existing output")
+    add("--threshold", type=float, help="one threshold for all classes (default: those of the run)")
+    add("--prior", metavar="FILE", help="scores of the images, if the run was trained with scores")
+    add("--no-scores", action="store_true", help="write names and labels only")
     add_engine_flag(parser)
     add_config_flags(parser, ("workers", "device"))
 
@@ -80,8 +87,8 @@ def _predict(flags: argparse.Namespace) -> None:
     tally = make_all(flags, console, "predicting", blocks, build, maker)
     if mark != ";":
         console.print(
-            f"note: labels are separated by {mark!r}, since a class holds ';'; where they are "
-            f"read, give --separator {quoted(mark)}"
+            f"note: labels are separated by {mark!r}, since a class holds ';'; to read "
+            f"them, set separator={quoted(mark)}"
         )
     console.print(
         f"{counted(tally.read, 'image')}, {tally.counts['labels'] / max(tally.read, 1):.2f} labels "

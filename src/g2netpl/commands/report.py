@@ -15,6 +15,8 @@ The report of an unfinished run has its curves so far. A report loads nothing fr
 import argparse
 
 from g2netpl.commands.labelling import check_target
+from g2netpl.reports.comparison import write_comparison_report
+from g2netpl.reports.run import write_run_report
 from g2netpl.runs.records import read_run
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
@@ -35,14 +37,10 @@ def run(flags: argparse.Namespace) -> None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)
     kind = read_run(flags.run)["command"]
     if kind == "train":
-        from g2netpl.reports.run import write_run_report
-
         path = write_run_report(
             flags.run, flags.output, images=flags.images, gallery=not flags.no_gallery
         )
     elif kind in ("compare", "demo"):
-        from g2netpl.reports.comparison import write_comparison_report
-
         if flags.images is not None:
             raise InputError(f"--images: only for a run of train; {flags.run} is a comparison")
         path = write_comparison_report(flags.run, flags.output)

@@ -14,7 +14,7 @@ page shows it as saved. Ctrl-C ends. Only this machine can open the page, with t
 Orders: useful (uncertain, rare classes first), disagreement (pseudo-label and prediction differ),
 doubtful (observed labels that look wrong), random (a control).
 
-To train with the answers: g2netpl train --resume-labels RUN --output NEW. --export also writes
+To train with the answers: g2netpl train --continue-from RUN --output NEW. --export also writes
 FILE.provenance.csv: which labels were answered, when, and their values before.
 """
 
@@ -22,19 +22,21 @@ import argparse
 import os
 import signal
 import sys
+import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
-from g2netpl.commands.parsing import check_port
-from g2netpl.utils.console import quoted
+from g2netpl.images.thumbnails import Pictures, Roots
+from g2netpl.labels.missingness import infer_mechanism
+from g2netpl.review.server import ReviewServer
+from g2netpl.review.session import ReviewSession
+from g2netpl.runs import answers
+from g2netpl.runs.records import read_training
+from g2netpl.runs.run import Run
+from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.options import check_range
 from g2netpl.utils.signals import STOPS
-
-if TYPE_CHECKING:
-    from g2netpl.review.server import ReviewServer
-    from g2netpl.review.session import ReviewSession
-    from g2netpl.utils.console import Console
 
 _ORDERS = ("useful", "disagreement", "doubtful", "random")
 
@@ -55,7 +57,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, metavar="N", help="answers to collect, including earlier ones"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random questions (default: 0)")
     parser.add_argument("--port", type=int, default=0, help="port of the page (default: any)")
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
     parser.add_argument("--export", metavar="FILE", help="label file to write instead")
@@ -65,27 +66,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or export."""
-    from g2netpl.utils.console import Console
-    from g2netpl.utils.options import check_range
-
     console = Console()
     if flags.export is not None:
         _export(flags, console)
         return
     check_range("--limit", flags.limit, 1)
-    check_range("--seed", flags.seed, 0)
-    check_port(flags.port)
+    if flags.port != 0 and not 1024 <= flags.port <= 65535:
+        raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
     _serve(flags, console)
 
 
-def _serve(flags: argparse.Namespace, console: "Console") -> None:
-    from g2netpl.images.thumbnails import Pictures, Roots
-    from g2netpl.review.server import ReviewServer
-    from g2netpl.review.session import ReviewSession
-    from g2netpl.runs.records import read_training
-
+def _serve(flags: argparse.Namespace, console: Console) -> None:
     roots = Roots.of_run(read_training(flags.run)["config"], flags.images)
-    session = ReviewSession(flags.run, flags.ask, flags.classes, flags.limit, flags.seed)
+    session = ReviewSession(flags.run, flags.ask, flags.classes, flags.limit)
     try:
         roots.check(session.saved.images)
         session.questions(flags.order, 1)  # ranks now, before anybody waits
@@ -103,7 +96,7 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
 
 
 def _wait(
-    session: "ReviewSession", server: "ReviewServer", console: "Console", *, open_browser: bool
+    session: ReviewSession, server: ReviewServer, console: Console, *, open_browser: bool
 ) -> None:
     """Serve until Ctrl-C; then print what was saved."""
     before = session.progress()["answered"]
@@ -133,15 +126,13 @@ def _wait(
         return
     console.print(
         f"\n{counted(answered, 'answer')} saved in {session.log.path}: {session.summary()}\n"
-        f"To train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER\n"
+        f"To train with them: g2netpl train --continue-from {folder} --output NEW_FOLDER\n"
         f"To write a label file: g2netpl review {folder} --export labels.csv"
     )
 
 
 def _open(address: str, page: str) -> None:
     """Open the page through a private file: other users can read command lines."""
-    import webbrowser
-
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):
@@ -156,18 +147,14 @@ def _open(address: str, page: str) -> None:
     webbrowser.open(Path(page).resolve().as_uri())
 
 
-def _export(flags: argparse.Namespace, console: "Console") -> None:
-    from g2netpl.labels.missingness import infer_mechanism
-    from g2netpl.runs import answers
-    from g2netpl.runs.run import Run
-
+def _export(flags: argparse.Namespace, console: Console) -> None:
     target = Path(flags.export)
     beside = target.with_name(f"{target.stem}.provenance.csv")
     check_target(str(beside), None, flags.overwrite)
     run = Run.open(flags.run)
     decisions = answers.read_decisions(flags.run)
     before = run.observed()
-    table = answers.apply_decisions(before, decisions, run.config.one_of)
+    table = answers.apply_decisions(before, decisions, run.config.single_label)
     for note in write_new(table, flags.export, flags.to, flags.overwrite):
         console.print(f"note: {note}")
     count = answers.write_provenance(before, decisions, beside)

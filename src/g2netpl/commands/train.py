@@ -2,54 +2,85 @@
 
 examples:
   g2netpl train --labels labels.csv --images photos --output runs/first
-  g2netpl train --labels labels.csv --images photos --output runs/upper --mode partial
-  g2netpl train --labels labels.csv --images photos --output runs/full --mode full
-  g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
-  g2netpl train --labels labels.csv --images photos --groups folder --output runs/by-album
-  g2netpl train --labels alice.csv --labels bob.json --images photos --output runs/team
-  g2netpl train --classes classes.txt --images photos --expected-positives 1.5 --output runs/none
-  g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow
-  g2netpl train --resume --output runs/first
-  g2netpl train --resume-labels runs/first --output runs/second     after g2netpl review runs/first
-  torchrun --nproc_per_node 4 -m g2netpl train --config run.toml --output runs/on-four-gpus
+  g2netpl train --config run.toml --mode full --set hidden=256 --output runs/full
+  g2netpl train --continue-from runs/first --output runs/second    after g2netpl review runs/first
 
-Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negative.
+A label is 1 (positive), 0 (negative) or empty (unknown). Unknown is not negative. Keys without a
+flag (docs/use/training.md) are set in the TOML file of --config or with --set.
 """
 
 import argparse
+from pathlib import Path
+from typing import Any
 
-from g2netpl.commands.training_flags import add_training_flags, config_of
-from g2netpl.runs.records import Metrics
+from g2netpl.commands.flags import (
+    KEYS,
+    add_config_flags,
+    add_plugin_flag,
+    add_settings_flags,
+    given_keys,
+)
+from g2netpl.core.methods import find_method
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config_file import over
+from g2netpl.runs.ownership import is_empty
+from g2netpl.runs.records import Metrics, read_training
+from g2netpl.runs.tracker_names import check_inside
+from g2netpl.training.train import train
+from g2netpl.training.warm_start import config_after_review
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, quoted
+from g2netpl.utils.errors import InputError, did_you_mean
 from g2netpl.utils.signals import AGAIN, Interrupts
+
+GROUPS = {
+    "data": (
+        *("labels", "images", "format", "setting", "test_labels"),
+        *("validation_labels", "validation", "groups", "max_unreadable"),
+    ),
+    "method": (
+        "method",
+        "annotation",
+        "single_label",
+        "expected_positives",
+        "thresholds",
+        "prior",
+        "names",
+    ),
+    "model": ("backbone", "weights", "mode", "image_size"),
+    "optimisation": ("epochs", "batch_size", "learning_rate", "augment"),
+    "run": (
+        *("output", "continue_from", "seed", "workers", "device"),
+        *("precision", "cache", "log_with"),
+    ),
+}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command: one for every key of RunConfig."""
-    again = parser.add_mutually_exclusive_group()
+    for title, names in GROUPS.items():
+        group = parser.add_argument_group(title)
+        add_config_flags(group, names)
+        if title == "method":
+            add_plugin_flag(group)
+    add_settings_flags(group)
+    again = group.add_mutually_exclusive_group()
     again.add_argument(
-        "--resume", action="store_true", help="go on with the run in --output, or begin it"
+        "--resume", action="store_true", help="resume the run in --output, or start it"
     )
     again.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="start again; rename the run in --output to NAME.old-1",
+        "--overwrite", action="store_true", help="start again; rename the old run to NAME.old-1"
     )
-    add_training_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Train and show the figures."""
-    with Interrupts(AGAIN if flags.resume else None):  # before imports that take seconds
+    """Train and print the metrics."""
+    with Interrupts(AGAIN if flags.resume else None):
         _train(flags)
 
 
 def _train(flags: argparse.Namespace) -> None:
     console = Console(quiet=launched.rank() > 0)
-    config = config_of(flags, resume=flags.resume)
-    from g2netpl.training.train import train  # takes seconds; a wrong flag is told before
-
+    config = read_config(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
     if result.result["validation_map"] is not None:  # else it is the last, as was said before
         console.print(f"best epoch: {result.result['best_epoch']}")
@@ -60,14 +91,50 @@ def _train(flags: argparse.Namespace) -> None:
             shown = f"{value:.1%}{_over_present(found)}{_accuracy(found)}"
             console.print(f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}")
     console.print(f"{result.thresholds}\nwritten to {result.folder}")
-    folder = quoted(result.folder)
-    console.print(f"look at it: g2netpl report {folder}")
+    console.print(f"look at it: g2netpl report {quoted(result.folder)}")
+
+
+def read_config(flags: argparse.Namespace, resume: bool = False) -> RunConfig:
+    """The given keys over those of the run that is resumed or continued."""
+    given = given_keys(flags)
+    before = _keys_before(given, resume and flags.config is None)
+    if "method" in given and given["method"] != before.get("method"):
+        before.pop("options", None)  # those of another method
+    keys = over(before, given)
+    if "log_with" not in given:
+        check_inside(before.get("log_with", ()))
+    lacking = [f"--{key}" for key in ("labels", "output") if key not in keys]
+    if lacking and flags.config is None:
+        raise InputError(
+            f"expected {' and '.join(lacking)}; g2netpl {flags.command} --help has examples"
+        )
+    config = RunConfig.read(keys, flags.config or "train")
+    options = type(find_method(config.method).options({})).model_fields
+    for name in config.options:
+        if name not in options:
+            hint = did_you_mean(name, [*KEYS, *options])
+            raise InputError(f"{name}: no setting and no option of {config.method} ({hint})")
+    return config
+
+
+def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """The configuration of the run that is resumed, or of the one that was reviewed."""
+    if resume:
+        if "output" not in given:
+            raise InputError("--resume: --output must name the run folder")
+        begun = not is_empty(Path(given["output"]))
+        if begun or not ("labels" in given or "continue_from" in given):
+            before: dict[str, Any] = read_training(given["output"])["config"]
+            return before
+    if "continue_from" in given:
+        return config_after_review(given["continue_from"], given)
+    return {}
 
 
 def _accuracy(found: Metrics | None) -> str:
-    """How often the likeliest class is the right one, where each image has one."""
-    share = None if found is None else found.get("accuracy")
-    return "" if share is None else f", accuracy {share:.1%}"
+    """How often the most probable class is right, where each image has one class."""
+    accuracy = None if found is None else found.get("accuracy")
+    return "" if accuracy is None else f", accuracy {accuracy:.1%}"
 
 
 def _over_present(found: Metrics | None) -> str:

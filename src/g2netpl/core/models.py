@@ -224,7 +224,7 @@ def _timm(name: str, image_size: int, pretrained: bool) -> Backbone:
             raise
         raise InputError(
             f"backbone {name}: cannot download its pretrained weights ({_first_line(problem)}); "
-            "use --weights FILE, --no-pretrained, or the backbone lite0"
+            "use --weights FILE, --set pretrained=false, or the backbone lite0"
         ) from None
     except TypeError:
         width = None

@@ -223,7 +223,7 @@ class PhotoData:
         """
         config = self._config
         parts = [part for part in self.parts if part is not None]
-        tried = [by_headers(part.paths, config.most_bad(len(part.paths))) for part in parts]
+        tried = [by_headers(part.paths, config.most_unreadable(len(part.paths))) for part in parts]
         check_bad(*tried)
         self.told.update(*(each.problems for each in tried))
         notes = [f"note: {note}" for note in self.read.notes]

@@ -55,10 +55,8 @@ class Comparison:
     expected_positives: float | str = "truth"  # the truth's mean as in the protocol, or estimate
     optimizer: str = "adam"
     ema: float | None = None
-    annotation: str | None = None  # of methods that do not name another themselves
-    prior: str = "none"  # likewise; a file of scores is that of rows with prior=file
+    prior: str = "none"  # a file of scores is that of rows with prior=file
     names: str | None = None  # the corrected table of names
-    changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
     search_weights: bool = False  # try three values of each method's main weight too
     choose_once: bool = False  # choose on the first seed; train the others with that alone
     keep_labels: bool = False  # give back soft labels and predictions too
@@ -73,8 +71,7 @@ class Comparison:
 
     def options_of(self, method: str) -> tuple[str, dict[str, str]]:
         """The plain name of a method, and the options changed for it."""
-        name, own = options_of(method)
-        return name, {key: value for of, key, value in self.changes if of == name} | own
+        return options_of(method)
 
     def options_of_cell(self, cell: Cell) -> tuple[str, dict[str, str]]:
         """The plain name of a cell's method, and the options changed for it."""
@@ -92,7 +89,7 @@ class Comparison:
             **(keys or {"labels": "none"}),
             "method": method,
             "options": options,
-            "annotation": own.get("annotation", self.annotation),
+            "annotation": own.get("annotation"),
             "prior": prior,
             "names": None if prior == "none" else self.names,
             "setting": cell.setting,

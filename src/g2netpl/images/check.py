@@ -115,9 +115,9 @@ def inspect_labels(
         found.errors, found.remedy = list(problem.issues), problem.hint
         return found
     found.table, found.facts, found.classes = table, list(table.notes), class_counts(table)
-    if not reading.one_of and single_label.looks_single_label(table.values):
+    if not reading.single_label and single_label.looks_single_label(table.values):
         found.facts.append(single_label.HINT)
-    no_names = [] if reading.one_of else named_nothing(table)
+    no_names = [] if reading.single_label else named_nothing(table)
     found.facts += [*no_names, *no_opposite(table), *on_one_image(table)]
     if len(table) < 2:
         found.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
@@ -139,7 +139,7 @@ def inspect_images(
     folder: str | None,
     format: str | None,
     workers: int,
-    most_bad: Callable[[int], int],
+    most_unreadable: Callable[[int], int],
     advance: Callable[[int], None],
     *,
     decode: bool,
@@ -149,7 +149,7 @@ def inspect_images(
     """Check every image that a training would use: those listed, and others in the folder.
 
     The images at the paths `elsewhere` are of other splits. If `may_miss`, listed images may be
-    missing. `most_bad` says how many of so many images may be unreadable.
+    missing. `most_unreadable` says how many of so many images may be unreadable.
     """
     assert found.table is not None
     is_whole, table = not found.errors, found.table
@@ -197,7 +197,9 @@ def inspect_images(
             facts.append(fact)
             advance(1)
         row_of = {name: row for row, name in enumerate(table.images)}
-        _report_files(found, table, [row_of[name] for name in used], facts, most_bad(len(table)))
+        _report_files(
+            found, table, [row_of[name] for name in used], facts, most_unreadable(len(table))
+        )
 
 
 def _lines_of(files: Files, names: set[str]) -> dict[str, str]:

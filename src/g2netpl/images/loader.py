@@ -207,8 +207,8 @@ class ImageSource:
     """Image files, decoded and resized by loader workers.
 
     Several augmentations are an axis of their own in training: (B, views, 3, size, size). Up to
-    `max_bad` files may be unreadable; `bad` says which were, and why. With `shards`, an epoch is
-    ordered by tar files.
+    `max_unreadable` files may be unreadable; `bad` says which were, and why. With `shards`, an
+    epoch is ordered by tar files.
     """
 
     def __init__(
@@ -220,12 +220,12 @@ class ImageSource:
         seed: int = 0,
         view: ViewName | tuple[ViewName, ...] = "paper",
         workers: int = 0,
-        max_bad: int = 0,
+        max_unreadable: int = 0,
         shards: Rows | None = None,
     ) -> None:
         self.shards = shards
         self.dataset = _ImageDataset(tuple(paths), size, seed, view)
-        self.max_bad = max_bad
+        self.max_unreadable = max_unreadable
         self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]
         self._std = 255.0 * torch.tensor(std)[:, None, None]
@@ -258,7 +258,7 @@ class ImageSource:
                     raise problem
                 inputs[position] = torch.nan
                 self.bad[int(rows[position])] = problem
-            check_bad(Tried(self.bad.values(), self.max_bad))
+            check_bad(Tried(self.bad.values(), self.max_unreadable))
             yield inputs
 
     def decoded(self, groups: Groups, epoch: int | None) -> "Iterator[_Decoded]":

@@ -79,14 +79,14 @@ def check_bad(*lists: Tried) -> None:
     named = "; ".join((*bad[:_NAMED], *(["…"] if len(bad) > _NAMED else [])))
     if len(bad) == 1:
         raise InputError(f"{named}; leave it out")
-    allowed = f", --max-bad allows {most:,}" if most else ""
+    allowed = f", --max-unreadable allows {most:,}" if most else ""
     raise InputError(f"at least {len(bad):,} images cannot be read{allowed}: {named}; {way_out()}")
 
 
 def way_out(count: int | None = None) -> str:
     """What to do about unreadable images; `count` of them, if all were tried."""
     number = "as many as g2netpl check finds" if count is None else count
-    return f"remove them from the label file and from the folder, or give --max-bad {number}"
+    return f"remove them from the label file and from the folder, or give --max-unreadable {number}"
 
 
 @contextmanager

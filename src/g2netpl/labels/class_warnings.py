@@ -83,9 +83,9 @@ def similar_names_note(table: LabelTable) -> list[str]:
     return [f"similar classes: {shown}{more}; {_HINT} {found[0].alias!r}"]
 
 
-def label_warnings(table: LabelTable, one_of: bool = False) -> list[str]:
-    """All warnings that `train` reports; `one_of` if every image has one class."""
-    named = [] if one_of else named_nothing(table)
+def label_warnings(table: LabelTable, single_label: bool = False) -> list[str]:
+    """All warnings that `train` reports; `single_label` if every image has one class."""
+    named = [] if single_label else named_nothing(table)
     return [*similar_names_note(table), *named, *no_opposite(table)]
 
 

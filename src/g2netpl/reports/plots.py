@@ -228,7 +228,7 @@ def plot_precision_recall(
             x, y = np.append(0.0, recall), np.append(precision[0], precision)
             Curve("", x.tolist(), y.tolist()).draw(axes, place)
             limit = thresholds.per_class[column]
-            if limit is not None and not thresholds.one_of and levels[0] >= limit:
+            if limit is not None and not thresholds.single_label and levels[0] >= limit:
                 last = int((levels >= limit).sum()) - 1
                 ring = (recall[last], precision[last])
                 axes.plot(*ring, "o", color=COLOURS[place], ms=8, mfc="none", mew=1.6)
@@ -237,7 +237,7 @@ def plot_precision_recall(
             rows.append([names[column], *at])
         axes.set(xlabel="recall", ylabel="precision", xlim=_UNIT, ylim=_UNIT)
         svg = _svg(figure, part)
-    rings = "" if thresholds.one_of else "Rings mark the thresholds of the run. "
+    rings = "" if thresholds.single_label else "Rings mark the thresholds of the run. "
     note = f"{rings}The table has the best precision at a recall of at least so much."
     key = [_key(place, names[column]) for place, column in enumerate(columns)]
     header = ("class", *(f"recall ≥ {level:.1f}" for level in _LEVELS))

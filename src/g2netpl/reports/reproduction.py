@@ -201,7 +201,7 @@ def here(plan: Plan) -> dict[str, str]:
 
 def _view(photos: Mapping[str, Any]) -> str:
     """How training images are augmented."""
-    view = photos.get("view", "paper")
+    view = photos.get("augment", "paper")
     special = {"paper": "mirrored at random", "pair": "weak and strong augmentation"}
     return special.get(view, f"{view} augmentation")
 

@@ -127,7 +127,7 @@ def _metrics(run: Run, held_out: Mapping[str, HeldOut]) -> Content:
         "mean_average_precision": "mAP",
         "mean_over_present": "mAP of present classes",
         **{"precision": "precision", "recall": "recall", "f1": "F1"},
-        **({"accuracy": "accuracy"} if run.thresholds.one_of else {}),
+        **({"accuracy": "accuracy"} if run.thresholds.single_label else {}),
     }
     rows = [
         [
@@ -166,7 +166,7 @@ def _classes(run: Run, completed: Completed, judged: Mapping[str, HeldOut]) -> C
         limit, cells = run.thresholds.per_class[column], list[str]()
         for figure in (classes[column] for classes in figures):
             cells += [f"{figure.positives:,}", spread([figure.precision]), spread([figure.recall])]
-        cells.append("none" if limit is None or run.thresholds.one_of else f"{limit:.3f}")
+        cells.append("none" if limit is None or run.thresholds.single_label else f"{limit:.3f}")
         cells += [f"{count[column]:,}" for count in counts]
         precisions = [run.evaluation[part]["average_precision"][column] for part in parts]
         bars = [(spread([value]), value) for value in precisions]

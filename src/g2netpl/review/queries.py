@@ -59,7 +59,7 @@ class Probabilities:
         return scores, np.where(has_soft, self._by_k.decide(scores), self.thresholds.decide(scores))
 
     def _calibrated(self, scores: Scores, columns: Index) -> Scores:
-        if self.thresholds.one_of:  # probabilities that sum to 1 need all classes
+        if self.thresholds.single_label:  # probabilities that sum to 1 need all classes
             return self.thresholds.calibrate(scores)[:, columns]
         return self.thresholds.calibrate(scores[:, columns])
 

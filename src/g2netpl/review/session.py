@@ -54,7 +54,7 @@ class ReviewSession:
         self._width = len(self.saved.classes)
         self.columns = _find_columns(self.saved.classes, classes)
         thresholds = thresholds_of_unknown(run, self.saved.observed)
-        self.single_label = thresholds.one_of
+        self.single_label = thresholds.single_label
         self.probabilities = Probabilities(self.saved, thresholds, run.expected_positives)
         self.values = self.saved.observed.copy()  # observed, and answered since
         self._positives = (self.values == POSITIVE).sum(axis=0)

@@ -119,11 +119,11 @@ def latest(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def apply_decisions(
-    table: LabelTable, decisions: Iterable[Decision], one_of: bool = False
+    table: LabelTable, decisions: Iterable[Decision], single_label: bool = False
 ) -> LabelTable:
     """The table with what people decided; a decision about nothing in the table is a mistake.
 
-    With `one_of` an image has one class: who confirms it denies the others.
+    With `single_label` an image has one class: who confirms it denies the others.
     """
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
@@ -134,7 +134,7 @@ def apply_decisions(
         [each.new for each in found],
     )
     decided = table.with_values(with_labels(table.values, *where))
-    if not one_of:
+    if not single_label:
         return decided
     answers: dict[int, dict[int, int]] = {}
     for row, column, answer in zip(*where, strict=True):
@@ -155,7 +155,7 @@ def find(what: str, name: str, known: dict[str, int]) -> int:
 def reviewed_labels(folder: str | Path) -> LabelTable:
     """What the training of a run knew, and on top of it what people decided since."""
     run = Run.open(folder)
-    return apply_decisions(run.observed(), read_decisions(folder), run.config.one_of)
+    return apply_decisions(run.observed(), read_decisions(folder), run.config.single_label)
 
 
 def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Path) -> int:

@@ -84,7 +84,7 @@ class Contents(Options):
     basis: Text
     by_draw: bool = False
     grounds: tuple[Text, ...] = ()
-    one_of: bool = False
+    single_label: bool = False
     training: dict[str, Any]
 
 
@@ -117,7 +117,7 @@ class Bundle(Classifier):
         lists: Iterable[Sequence[str]],
         count: int,
         workers: int = 0,
-        max_bad: int | None = None,
+        max_unreadable: int | None = None,
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
         """What the network says of lists of image files, one after the other."""
@@ -135,7 +135,7 @@ class Bundle(Classifier):
             batches(), size, workers if count >= _WORTH_PROCESSES else 0
         ):
             bad += problems.values()
-            check_bad(Tried(bad, lengths[0] if max_bad is None else max_bad))
+            check_bad(Tried(bad, lengths[0] if max_unreadable is None else max_unreadable))
             made.append(np.full((len(pixels), len(self.classes)), np.nan, dtype=np.float32))
             readable = [place for place in range(len(pixels)) if place not in problems]
             if readable:

@@ -61,7 +61,7 @@ def make_card(
         about=contents,
         exported=exported,
         facts=_facts(run, contents),
-        figures=[name for name in _FIGURES if name != "accuracy" or contents.one_of],
+        figures=[name for name in _FIGURES if name != "accuracy" or contents.single_label],
         parts=[{"name": part, "figures": _figures(run.evaluation[part])} for part in parts],
         chosen=training["chosen_epoch"] if "validation" in parts else None,
         limits=_limits(contents, counts),
@@ -89,7 +89,7 @@ def _head(
         "validation": training["labels"] if validation is None else file_names(validation),
         "test": training["test_labels"] or training["labels"],
     }
-    kind = "Image" if contents.one_of else "Multi-label image"
+    kind = "Image" if contents.single_label else "Multi-label image"
     results: list[dict[str, Any]] = [
         {
             "task": {"type": "image-classification", "name": f"{kind} classification"},
@@ -124,7 +124,7 @@ def one_line(licence: str) -> str:
     """A licence as it may stand in the head of the card; an SPDX name is best."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 .,()+/-]{0,99}", licence):
         raise InputError(
-            f"--licence: expected a short name such as Apache-2.0 or CC-BY-4.0, got {licence!r}"
+            f"--license: expected a short name such as Apache-2.0 or CC-BY-4.0, got {licence!r}"
         )
     return licence
 
@@ -177,11 +177,11 @@ def _figures(metrics: Metrics) -> dict[str, str]:
 
 def _classes(run: Run, counts: list[ClassCount], parts: Sequence[str]) -> list[dict[str, Any]]:
     measured = [run.evaluation[part]["average_precision"] for part in parts]
-    one_of = run.thresholds.one_of
+    single_label = run.thresholds.single_label
     return [
         {
             **each.__dict__,
-            "threshold": "none" if threshold is None or one_of else f"{threshold:.3f}",
+            "threshold": "none" if threshold is None or single_label else f"{threshold:.3f}",
             "precision": ["" if v[place] is None else f"{v[place]:.1%}" for v in measured],
         }
         for place, (each, threshold) in enumerate(

@@ -44,20 +44,24 @@ class Classifier(ABC):
         lists: Iterable[Sequence[str]],
         count: int,
         workers: int = 0,
-        max_bad: int | None = None,
+        max_unreadable: int | None = None,
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
         """What the network says of lists of image files, `count` in all, one after the other.
 
-        They are asked for as they are needed, and no more of them than that is held. `max_bad` is
-        for each list; None: any number may be unreadable.
+        They are asked for as they are needed, and no more of them than that is held.
+        `max_unreadable` is for each list; None: any number may be unreadable.
         """
 
     def scores(
-        self, paths: Sequence[str], workers: int = 0, max_bad: int = 0, on_batch: OnBatch = None
+        self,
+        paths: Sequence[str],
+        workers: int = 0,
+        max_unreadable: int = 0,
+        on_batch: OnBatch = None,
     ) -> Scores:
         """What the network says of some image files, before calibration."""
-        (found,) = self.score_each([paths], len(paths), workers, max_bad, on_batch)
+        (found,) = self.score_each([paths], len(paths), workers, max_unreadable, on_batch)
         return found
 
     @overload
@@ -65,7 +69,7 @@ class Classifier(ABC):
         self,
         paths: Paths,
         workers: int = 0,
-        max_bad: int = 0,
+        max_unreadable: int = 0,
         on_batch: OnBatch = None,
         progress: bool = False,
     ) -> Scores: ...
@@ -74,7 +78,7 @@ class Classifier(ABC):
         self,
         paths: Paths,
         workers: int = 0,
-        max_bad: int = 0,
+        max_unreadable: int = 0,
         on_batch: OnBatch = None,
         progress: bool = False,
         *,
@@ -84,21 +88,21 @@ class Classifier(ABC):
         self,
         paths: Paths,
         workers: int = 0,
-        max_bad: int = 0,
+        max_unreadable: int = 0,
         on_batch: OnBatch = None,
         progress: bool = False,
         as_frame: bool = False,
     ) -> Any:
         """Calibrated scores (N, L) in [0, 1] for image files, or for one.
 
-        Up to `max_bad` files may be unreadable; their scores are NaN. With `progress` it says how
-        far it is; `as_frame` gives a data frame of pandas.
+        Up to `max_unreadable` files may be unreadable; their scores are NaN. With `progress` it
+        shows progress; `as_frame` gives a data frame of pandas.
         """
         names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         scores = np.zeros((0, len(self.classes)), dtype=np.float32)
         if names:
             with Work(Console(quiet=not progress), "predicting", len(names)) as work:
-                scores = self.scores(names, workers, max_bad, on_batch or work.advance)
+                scores = self.scores(names, workers, max_unreadable, on_batch or work.advance)
             scores = self.thresholds.calibrate(scores)
         return frame_of(scores, names, self.classes) if as_frame else scores
 

@@ -32,8 +32,8 @@ from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.classifier import OnBatch, frame_of
-from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
+from g2netpl.runs.single_label import one_each
 from g2netpl.runs.sure import Sure, sure_by_validation
 from g2netpl.runs.thresholds import Thresholds, choose, parse_rule
 from g2netpl.utils.arrays import Scores
@@ -143,7 +143,7 @@ def _asked_of_unknown(run: Run, sure: float | None, observed: LabelMatrix) -> Su
 def _how_decided(run: Run, thresholds: Thresholds, soft: npt.NDArray[np.bool_]) -> str:
     """By what every label is decided, in a line."""
     by_k = f"so that about k = {run.expected_positives:.2f} positives per image come out"
-    if thresholds.one_of:
+    if thresholds.single_label:
         return "every image has its likeliest class"
     if thresholds.by_draw:
         rule = thresholds.rule
@@ -193,7 +193,7 @@ def fill_in(
         decided[soft] = by_k.decide(scores[soft])
     known = observed.values != UNOBSERVED
     scores = np.where(known, observed.values, scores).astype(np.float32)
-    if thresholds.one_of:
+    if thresholds.single_label:
         decided = thresholds.decide(scores)
     values = decided.astype(np.int8)
     if isinstance(sure, Sure):
@@ -207,7 +207,7 @@ def fill_in(
             most = 1 - (1 - most) ** 2
         values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
         values[most <= 1 - sure] = NEGATIVE
-    if thresholds.one_of:
+    if thresholds.single_label:
         values = one_each(values, scores)
     values[np.isnan(scores)] = UNOBSERVED
     values = np.where(known, observed.values, values).astype(np.int8)

@@ -18,7 +18,7 @@ DATA_PATHS = {
     *("labels", "images", "test_labels", "test_images", "validation_labels", "classes"),
     *("unlabelled", "groups", "aliases"),
 }
-PATHS = DATA_PATHS | {"output", "weights", "cache", "resume_labels", "prior", "names"}
+PATHS = DATA_PATHS | {"output", "weights", "cache", "continue_from", "prior", "names"}
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 
 
@@ -26,87 +26,92 @@ class DataConfig(Options):
     """Where labels and images are, and how label files are read."""
 
     labels: Files = Field(
-        description="label file of the training images, also at s3://…, or a folder of them; "
-        "several are joined"
+        description="label file of the training images, a folder of such files, or s3://…; "
+        "repeat the flag to join several"
     )
     images: str | None = Field(
         default=None,
-        description="folder that the image names are relative to, or tar shards, Parquet, s3://… "
-        "(default: where the format has them, or else that of the label file)",
+        description="folder of the images, tar shards, Parquet or s3://… (default: as the format "
+        "says, else the folder of the label file)",
     )
     unlabelled: str | None = Field(
-        default=None, description="one more folder, of unlabelled images"
+        default=None, description="another folder of unlabelled training images"
     )
     only_listed: bool | None = Field(
         default=None,
-        description="leave out images of the folder that the label file does not list; without "
-        "it they are unlabelled training images, but for VOC, COCO, NUS-WIDE and SPML",
+        description="leave out images that the label file does not list (default: true for VOC, "
+        "COCO, NUS-WIDE and SPML; else they are unlabelled training images)",
     )
     missing: Literal["refuse", "leave-out"] = Field(
-        default="refuse", description="what to do about listed images that are not there"
+        default="refuse", description="treatment of listed images that do not exist"
     )
-    format: str | None = Field(default=None, description="format of the label files, if not clear")
+    format: str | None = Field(
+        default=None, description="format of the label files (default: recognised)"
+    )
     absent: Absent | None = Field(
         default=None,
-        description="what a label is that the file does not name: unobserved or negative "
-        "(default: as usual in its format)",
+        description="meaning of labels that the file does not list (default: as usual in its "
+        "format)",
     )
     separator: str | None = Field(
         default=None,
-        description="between tags; of several marks, as ';,', each (default: ';' or '|')",
+        description="separator between tags; each character of ';,' separates (default: ';' or "
+        "'|')",
     )
     classes: str | None = Field(
-        default=None, description="file with the classes there may be, one per line"
+        default=None, description="file with the allowed classes, one per line"
     )
     aliases: str | None = Field(
         default=None,
-        description="file with other names of classes, such as automobile = car, one per line",
+        description="file with other names of classes, one per line: automobile = car",
     )
     contradictions: Contradictions = Field(
         default="refuse",
-        description="what counts where one label file says 1 and another 0: refuse, unknown, or "
-        "last (the file named last)",
+        description="treatment of a label that is 1 in one file and 0 in another; last: the last "
+        "file counts",
     )
     image_column: str | None = Field(
-        default=None, description="column of a table that names the images (default: by its name)"
+        default=None, description="column of image names (default: recognised)"
     )
     tags_column: tuple[str, ...] = Field(
         default=(),
-        description="its column of tags, or several, separated by commas (default: the one called "
-        "labels, tags, keywords, species or the like; without one every column is a class)",
+        description="columns of tags, separated by commas (default: labels, tags, keywords, "
+        "species or the like; else every column is a class)",
     )
     ignore_columns: tuple[str, ...] = Field(
-        default=(), description="its columns to leave out, separated by commas"
+        default=(), description="columns to leave out, separated by commas"
     )
     duplicates: Duplicates = Field(
-        default="refuse", description="rows of one image that say different things: refuse or unite"
+        default="refuse", description="treatment of rows of one image with different labels"
     )
     minus_one: Absent | None = Field(
-        default=None, description="what -1 in a column of a class means: unobserved or negative"
+        default=None, description="meaning of -1 in a class column (default: rejected)"
     )
     encoding: str | None = Field(
-        default=None, description="of CSV files, such as cp1252 (default: UTF-8, or as they say)"
+        default=None, description="encoding of CSV files, such as cp1252 (default: UTF-8)"
     )
     tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = Field(
         default=None,
-        description="of tags in photos with levels such as animal|bird|kestrel the class: leaf "
-        "(kestrel), all (each of the three), or a number (1: animal; default: leaf)",
+        description="class of a tag with levels such as animal|bird|kestrel: leaf, all, or a "
+        "number (default: leaf)",
     )
     test_labels: Files | None = Field(
-        default=None, description="label file of test images; several are joined"
+        default=None, description="label file of the test images; repeat the flag to join several"
     )
-    test_images: str | None = Field(default=None, description="their folder, if another one")
+    test_images: str | None = Field(
+        default=None, description="folder of the test images (default: that of the others)"
+    )
     overlap: Literal["refuse", "allow"] = Field(
-        default="refuse", description="what to do about test images that are also training images"
+        default="refuse", description="treatment of test images that are also training images"
     )
     validation_labels: Files | None = Field(
         default=None,
-        description="own validation label file instead of a share; several are joined",
+        description="label file of the validation images, instead of held-out training images",
     )
     groups: str | None = Field(
         default=None,
-        description="CSV file image,group, or folder: images that stay in one part (a sequence, an "
-        "album, a patient; default: the column group of the label file, if it has one)",
+        description="images that stay in one split: a CSV file with image,group, or the word "
+        "folder (default: the column group of the label file)",
     )
 
     @field_validator(*sorted(DATA_PATHS - SEVERAL), mode="before")
@@ -120,7 +125,7 @@ class DataConfig(Options):
         if value is None:
             return value
         parts = value if isinstance(value, list | tuple) else [value]
-        texts = [path_text(each) for each in parts]
+        texts = [path_text(part) for part in parts]
         if not texts or not all(isinstance(text, str) for text in texts):
             raise ValueError("must be a path, or a list of them")
         return texts if len(texts) > 1 else texts[0]
@@ -157,25 +162,27 @@ class RunConfig(DataConfig, TrainConfig):
     """One training run in a folder. Immutable; unknown keys and invalid values are rejected."""
 
     output: str = Field(description="run folder to write")
-    resume_labels: str | None = Field(
+    continue_from: str | None = Field(
         default=None,
-        description="reviewed run folder: continue from its model and pseudo-labels, with the "
-        "reviewed labels as observed",
+        description="reviewed run: continue from its model and pseudo-labels, with the answers of "
+        "the review as labels",
     )
     checkpoint_minutes: float = Field(
-        default=10, ge=0, description="save in the middle of an epoch this often; 0: after epochs"
+        default=10, ge=0, description="minutes between checkpoints within an epoch; 0: none"
     )
     checkpoint_steps: int | None = Field(
-        default=None, ge=1, description="and after so many steps; none: by the clock alone"
+        default=None, ge=1, description="steps between checkpoints within an epoch (default: none)"
     )
-    track: tuple[str, ...] = Field(
-        default=(), description="tensorboard, mlflow, wandb or trackio, each with :WHERE if need be"
+    log_with: tuple[str, ...] = Field(
+        default=(),
+        description="trackers, separated by commas: tensorboard, mlflow, wandb, trackio, each "
+        "with :WHERE if needed",
     )
 
-    _trackers = field_validator("track", mode="before")(parse_trackers)
+    _trackers = field_validator("log_with", mode="before")(parse_trackers)
     _no_steps = field_validator("checkpoint_steps", mode="before")(none_from_text)
 
-    @field_validator("output", "resume_labels", mode="before")
+    @field_validator("output", "continue_from", mode="before")
     @classmethod
     def _text_of_output(cls, value: object) -> object:
         return path_text(value)
@@ -196,7 +203,7 @@ class RunConfig(DataConfig, TrainConfig):
             minus_one=self.minus_one,
             encoding=self.encoding,
             level=self.tag_level or "leaf",
-            one_of=self.one_of,
+            single_label=self.single_label,
             images=images or self.images,
         )
 

@@ -153,7 +153,7 @@ def _difference(run: Run, content: bytes, path: Path, photos: Sequence[str]) -> 
     bundle = open_bundle(content, path)
     with tempfile.TemporaryDirectory() as folder:
         paths = list(photos) or _draw(Path(folder), _DRAWN)
-        scores = [each.scores(paths, max_bad=len(paths)) for each in (run, bundle)]
+        scores = [each.scores(paths, max_unreadable=len(paths)) for each in (run, bundle)]
     unread = [np.isnan(each).any(axis=1) for each in scores]
     if unread[0].all():
         raise InputError("--images: none of the photos to check with can be read")

@@ -19,11 +19,11 @@ SCHEME = "hf://"
 _NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 
 
-def config_text(classes: Sequence[str], image_size: int, one_of: bool) -> str:
+def config_text(classes: Sequence[str], image_size: int, single_label: bool) -> str:
     """config.json: the classes as the hub's other classifiers name them."""
     about = {
         "library_name": "g2netpl",
-        "problem_type": f"{'single' if one_of else 'multi'}_label_classification",
+        "problem_type": f"{'single' if single_label else 'multi'}_label_classification",
         "image_size": image_size,
         "id2label": dict(enumerate(classes)),
         "label2id": {name: number for number, name in enumerate(classes)},

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, per_class
-from g2netpl.runs.one_of import accuracy, likeliest
+from g2netpl.runs.single_label import accuracy, likeliest
 from g2netpl.utils.errors import InputError
 
 Truth = npt.NDArray[np.int8]
@@ -72,18 +72,18 @@ def evaluate(
     scores: npt.ArrayLike,
     truth: npt.ArrayLike,
     threshold: npt.ArrayLike = 0.5,
-    one_of: bool = False,
+    single_label: bool = False,
 ) -> Evaluation:
     """All metrics of `scores` (N, L) against `truth` (N, L) of 1, 0 and −1 (not counted).
 
-    `threshold` is one number, or one per class. With `one_of` an image has one class: the
+    `threshold` is one number, or one per class. With `single_label` an image has one class: the
     likeliest is proposed alone, and how often that is right is the accuracy.
     """
     values, labels = _checked(scores, truth)
     per_class = _of_classes(values, labels)
     present = per_class[~np.isnan(per_class)]
     chosen = (values >= np.asarray(threshold)) & (labels != UNOBSERVED)
-    if one_of:
+    if single_label:
         chosen &= likeliest(values)
     positive = labels == POSITIVE
     hits = int(np.sum(chosen & positive))
@@ -96,7 +96,7 @@ def evaluate(
         precision=precision,
         recall=recall,
         f1=2 * precision * recall / max(precision + recall, 1e-12),
-        accuracy=accuracy(values, labels) if one_of else None,
+        accuracy=accuracy(values, labels) if single_label else None,
     )
 
 

@@ -158,8 +158,8 @@ def _has_grown(before: str | None, now: str) -> bool:
 _RESUMED = {"train": ("training", RESULT), "compare": ("comparison", "results.json")}
 
 FREE_TO_CHANGE = {  # when a folder is gone on with
-    *("output", "workers", "cache", "device", "max_bad", "overlap"),
-    *("checkpoint_minutes", "checkpoint_steps", "track"),
+    *("output", "workers", "cache", "device", "max_unreadable", "overlap"),
+    *("checkpoint_minutes", "checkpoint_steps", "log_with"),
 }
 
 

@@ -210,7 +210,7 @@ class Run(Classifier):
         lists: Iterable[Sequence[str]],
         count: int,
         workers: int = 0,
-        max_bad: int | None = None,
+        max_unreadable: int | None = None,
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
         """What the network says of lists of image files, one after the other."""
@@ -220,9 +220,9 @@ class Run(Classifier):
         from g2netpl.images.loader import ImageSource, Source, WithPrior, in_stretches
 
         def source(paths: Sequence[str]) -> Source:
-            most = len(paths) if max_bad is None else max_bad
+            most = len(paths) if max_unreadable is None else max_unreadable
             how = (self.config.image_size, self.mean, self.std)
-            images = ImageSource(paths, *how, workers=workers, max_bad=most)
+            images = ImageSource(paths, *how, workers=workers, max_unreadable=most)
             return images if self.prior is None else WithPrior(images, self.prior.q_of(paths))
 
         model = None

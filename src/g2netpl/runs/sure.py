@@ -1,12 +1,8 @@
-"""Which labels are sure, by validation labels of both signs.
+"""Which labels are confident, by validation labels of both signs.
 
-Of the positives that are filled in with `--sure p`, p are right, and of the negatives too: each
-class has a threshold for either sign whose bound says so (`bounds`). A negative has also to be that
-likely by itself, since most labels are negative anyway.
-
-Labels are filled in where they are unknown, and validation speaks of all labels. Where half of the
-positives were named, half as many are left to be found among as many mistakes. So the odds that
-validation has to show are those of p, times (1 − observed negatives) / (1 − observed positives).
+With `--confidence p`, at least p of the positives that are filled in are right, and of the
+negatives too: each class has a threshold for either sign whose bound says so (`bounds`). A
+negative must also be that likely by itself, since most labels are negative anyway.
 """
 
 from dataclasses import dataclass, replace
@@ -67,7 +63,7 @@ def sure_by_validation(
         target = share / (1 + share)
         limits, grounds = bounded_thresholds(known_columns(scores, labels), target)
         one = replace(thresholds, per_class=tuple(limits), grounds=tuple(grounds), basis=basis)
-        found.append(replace(one, rule=f"precision:{target:.3g}", one_of=False))
+        found.append(replace(one, rule=f"precision:{target:.3g}", single_label=False))
     lack = too_few(known_columns(chances, truth), odds / (1 + odds), found[0].per_class)
     return Sure(found[0], found[1], sure, lack)
 

@@ -31,7 +31,7 @@ from g2netpl.runs.bounds import (
     known_columns,
     ranked_scores,
 )
-from g2netpl.runs.one_of import chances_of_one, likeliest, temperature_of_one
+from g2netpl.runs.single_label import chances_of_one, likeliest, temperature_of_one
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import check_record
 
@@ -54,7 +54,7 @@ class Thresholds:
     basis: str  # what they were chosen on, for people
     by_draw: bool = False  # scores are chances by themselves, of a network of shares
     grounds: tuple[str, ...] = ()  # what each threshold rests on, as "kind: more"; () of an old run
-    one_of: bool = False  # an image has one class, the likeliest; chances add up to 1
+    single_label: bool = False  # an image has one class, the likeliest; chances add up to 1
 
     def __str__(self) -> str:
         return f"thresholds: {self.rule}, by {self.basis}{self._told_of_kinds()}"
@@ -73,7 +73,7 @@ class Thresholds:
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
         """Scores that can be read as probabilities; NaN stays NaN."""
-        if self.one_of:
+        if self.single_label:
             return chances_of_one(logits_of(scores) / self.temperature)
         moved: Scores = sigmoid(logits_of(scores) / self.temperature + self.shift).astype(
             np.float32
@@ -88,7 +88,7 @@ class Thresholds:
     @property
     def by_network(self) -> bool:
         """Whether the network alone decides, also of images that have soft labels."""
-        return self.by_draw or self.one_of or self.is_bounded
+        return self.by_draw or self.single_label or self.is_bounded
 
     @property
     def limits(self) -> Floats:
@@ -98,7 +98,7 @@ class Thresholds:
     def decide(self, calibrated: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which labels are proposed."""
         decided: npt.NDArray[np.bool_] = np.asarray(calibrated) >= self.limits
-        return decided & likeliest(calibrated) if self.one_of else decided
+        return decided & likeliest(calibrated) if self.single_label else decided
 
     def to_json(self) -> "Written":
         """Plain values for decisions.json."""
@@ -125,7 +125,7 @@ class Written(TypedDict):
     basis: str
     by_draw: NotRequired[bool]
     grounds: NotRequired[Sequence[str]]
-    one_of: NotRequired[bool]
+    single_label: NotRequired[bool]
 
 
 def parse_rule(text: str) -> tuple[str, float]:
@@ -177,7 +177,7 @@ def choose_one(validation: tuple[Scores, Truth] | None, classes: int) -> Thresho
     grounds = ("one of: the likeliest class of the image",) * classes
     told = ("one class per image", basis)
     limits: tuple[float | None, ...] = (0.0,) * classes
-    return Thresholds(temperature, 0.0, limits, *told, grounds=grounds, one_of=True)
+    return Thresholds(temperature, 0.0, limits, *told, grounds=grounds, single_label=True)
 
 
 def matching_threshold(scores: npt.ArrayLike, k: float) -> float:

@@ -12,7 +12,7 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
     """Read `tensorboard,mlflow:WHERE` or a list of such; `none` is no tracker."""
     parts = [texts] if isinstance(texts, str) else texts
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise InputError(f"track: expected names of trackers, got {texts!r}")
+        raise InputError(f"log_with: expected names of trackers, got {texts!r}")
     names = [name.strip() for part in parts for name in part.split(",")]
     names = [name for name in names if name and name != "none"]
     for name in names:
@@ -21,7 +21,7 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
             raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
     names = list(dict.fromkeys(names))
     if sum(name.startswith("mlflow") for name in names) > 1:
-        raise InputError("track: mlflow can be used only once in a run")
+        raise InputError("log_with: mlflow can be used only once in a run")
     return tuple(names)
 
 
@@ -35,6 +35,6 @@ def check_inside(names: Iterable[str]) -> None:
     for name in names:
         if not is_inside(name):
             raise InputError(
-                f"track: run.json names {name!r}, which writes outside of the run folder; give "
-                f"--track {quoted(name)} to go on with it, or --track none"
+                f"log_with: run.json names {name!r}, which writes outside of the run folder; give "
+                f"--log-with {quoted(name)} to go on with it, or --log-with none"
             )

@@ -31,65 +31,74 @@ AskedMode = Literal[Mode, "auto"]
 class TrainConfig(Options):
     """What a training run depends on, given labels and images."""
 
-    one_of: bool = Field(
+    single_label: bool = Field(
         default=False,
-        description="each image has exactly one class, as a photo of one species: its name says "
-        "all, and every image gets its likeliest class",
+        description="one class per image: its tag is its only class, and every image gets its "
+        "most probable class",
     )
-    method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
-    options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
+    method: str = Field(default="g2netpl", description="training method; see g2netpl methods")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="options of the method; see g2netpl methods NAME"
+    )
     annotation: Literal["auto", "sampled", "random", "complete"] | None = Field(
         default=None,
-        description="how labels came to be observed: sampled (tags), random (positives and "
-        "negatives missing at random), complete, or auto (default: that of the method)",
+        description="how labels came to be observed; sampled: tags, random: positives and "
+        "negatives missing at random (default: that of the method)",
     )
     setting: str = Field(
-        default="own", description="which labels to hide for an experiment; own: none"
+        default="own",
+        description="labels to hide for an experiment: full, fspl, sspl:0.2, known:0.1, "
+        "positives:1+1, biased:frequency",
     )
     mode: AskedMode = Field(
         default="auto",
-        description="what is trained: full (everything), partial (the upper blocks), linear (the "
-        "head), lp-ft (linear, then full or partial), or auto: linear for a pretrained backbone "
-        "without a GPU, else full",
+        description="trained layers; linear: the head, partial: the upper blocks too, lp-ft: "
+        "linear, then full; auto: linear for a pretrained backbone without a GPU, else full",
     )
     train_from: str | None = Field(
         default=None,
         description="first trained block with partial or lp-ft, such as blocks.5 (default: about "
         "the last fifth of the compute)",
     )
-    backbone: str = Field(default="lite0", description="tiny, lite0 to lite2, or any timm name")
+    backbone: str = Field(
+        default="lite0", description="tiny, lite0, lite1, lite2, or any model of timm"
+    )
     pretrained: bool = Field(default=True, description="start from pretrained weights")
-    weights: str | None = Field(default=None, description="backbone file, .safetensors or .pth")
+    weights: str | None = Field(
+        default=None, description="weights of the backbone, .safetensors or .pth"
+    )
     prior: str = Field(
         default="auto",
-        description="scores of the classes before any tag: names (the backbone's ImageNet "
-        "classifier and the class names), none, a FILE of another tagger's scores (image x class), "
-        "or auto: names if the backbone has such a classifier",
+        description="scores of the classes before training; names: class names and the "
+        "backbone's ImageNet classifier, none, a FILE of scores (image x class), auto: names "
+        "if possible",
     )
     names: str | None = Field(
-        default=None, description="corrected table of --names-out: what each class name means"
+        default=None, description="corrected table of check --names-out (default: matched)"
     )
-    hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
+    hidden: int = Field(
+        default=0, ge=0, le=WIDEST, description="width of a hidden layer before the head; 0: none"
+    )
     image_size: int = Field(
-        default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
+        default=224, ge=16, le=LARGEST_IMAGE, description="pixels a side; images are squashed"
     )
-    view: Literal[ViewName, "pair"] = Field(
+    augment: Literal[ViewName, "pair"] = Field(
         default="paper",
-        description="of training images: plain, paper (mirrored), weak (and shifted), strong "
-        "(and distorted), or pair: labels answer the weak one, the network learns from the strong",
+        description="augmentation; paper: mirrored, weak: also shifted, strong: also distorted, "
+        "pair: pseudo-labels from weak, training on strong",
     )
-    max_bad: int | None = Field(
+    max_unreadable: int | None = Field(
         default=None,
         ge=0,
-        description="unreadable images to put up with; none: 0.1 %, and 1 at least",
+        description="unreadable images allowed (default: 0.1 %, at least 1)",
     )
 
     epochs: int | None = Field(
         default=None,
         ge=1,
         le=MOST_EPOCHS,
-        description="epochs, with lp-ft those after the linear ones (default: 10, and with linear "
-        "or partial at least 500 steps)",
+        description="epochs; with lp-ft those after the linear ones (default: 10; linear and "
+        "partial at least 500 steps)",
     )
     linear_epochs: int = Field(
         default=25, ge=1, le=MOST_EPOCHS, description="linear epochs of lp-ft"
@@ -99,51 +108,58 @@ class TrainConfig(Options):
         default=None,
         gt=0,
         lt=1e38,  # single precision
-        description="of the last phase (default: 1e-4; linear 1e-3, less below batch size 64)",
+        description="learning rate of the last phase (default: 1e-4; linear 1e-3, less below "
+        "batch size 64)",
     )
     optimizer: str = Field(default="adam", description="any optimizer of timm")
     ema: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="decay of a moving average of the weights, such as 0.999, which is then "
-        "judged, kept and predicted with (default: no average)",
+        description="decay of averaged weights, such as 0.999, which are evaluated and saved "
+        "(default: none)",
     )
     validation: float = Field(
-        default=0.2, ge=0, lt=1, description="share of the images held out to choose the epoch"
+        default=0.2, ge=0, lt=1, description="fraction of images held out to choose the epoch"
     )
     expected_positives: float | Literal["truth", "estimate"] = Field(
-        default="estimate", description="k per image: a number, estimate, or truth (full labels)"
+        default="estimate",
+        description="expected positives per image (k): a number, estimate, or truth (of full "
+        "labels)",
     )
     thresholds: str = Field(
         default="f1",
-        description="how labels are decided: f1 or precision:P on validation, or expected (k)",
+        description="rule for decisions: f1 or precision:P on validation, or expected (k)",
     )
     patience: int = Field(
-        default=3, ge=0, description="epochs at equilibrium before a stop; 0: off"
+        default=3, ge=0, description="epochs at equilibrium before training stops; 0: never"
     )
-    regret_tolerance: float = Field(default=1e-3, gt=0, description="the labels' regret there")
-    movement_tolerance: float = Field(default=1e-3, gt=0, description="the labels' movement there")
+    regret_tolerance: float = Field(
+        default=1e-3, gt=0, description="largest regret of the pseudo-labels at equilibrium"
+    )
+    movement_tolerance: float = Field(
+        default=1e-3, gt=0, description="largest movement of the pseudo-labels at equilibrium"
+    )
     seed: int = Field(
-        default=0, ge=0, lt=2**31, description="decides split, mask, start, order, views"
+        default=0, ge=0, lt=2**31, description="seed of splits, masks, start, order, augmentation"
     )
-    order: Literal["shards", "images"] = Field(
+    shuffle: Literal["shards", "images"] = Field(
         default="shards",
-        description="of an epoch: shards (images that lie in shards are mixed within blocks of "
-        "them, other images all with each other) or images (all with each other)",
+        description="order of an epoch; shards: images of shards are shuffled within blocks of "
+        "shards, images: all images are shuffled",
     )
     workers: int = Field(default=2, ge=0, le=MOST_PROCESSES, description="image loader processes")
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="auto: a GPU if there is one"
     )
     precision: Literal["float32", "bf16", "fp16"] = Field(
-        default="float32", description="float32, bf16, or on a GPU fp16"
+        default="float32", description="number format of training; fp16 needs a GPU"
     )
     cache: str | None = Field(
-        default=None, description="folder for computed features (default: in ~/.cache/g2netpl)"
+        default=None, description="folder for computed features (default: ~/.cache/g2netpl)"
     )
 
-    _none = field_validator("learning_rate", "ema", "max_bad", mode="before")(none_from_text)
+    _none = field_validator("learning_rate", "ema", "max_unreadable", mode="before")(none_from_text)
 
     _setting = field_validator("setting")(lambda value: str(Setting.parse(value)))
 
@@ -176,9 +192,9 @@ class TrainConfig(Options):
         """Epochs that a head with random weights needs."""
         return ceil(LINEAR_STEPS / ceil(images / self.batch_size))
 
-    def most_bad(self, images: int) -> int:
+    def most_unreadable(self, images: int) -> int:
         """How many of so many images may be unreadable."""
-        return max(1, images // 1000) if self.max_bad is None else self.max_bad
+        return max(1, images // 1000) if self.max_unreadable is None else self.max_unreadable
 
     @property
     def phases(self) -> tuple[PhaseMode, ...]:

@@ -58,26 +58,26 @@ def check_method(
 
 def check_view(config: TrainConfig, needed: str = "mode partial or full") -> None:
     """Refuse two views where the network does not look at images."""
-    if config.view == "pair" and config.phases[-1] == "linear":
+    if config.augment == "pair" and config.phases[-1] == "linear":
         raise InputError(
-            f"view pair: a frozen backbone looks at an image once, in one view; two need {needed}"
+            f"augment pair: a frozen backbone sees each image once; two augmentations need {needed}"
         )
 
 
-def check_one_of(config: TrainConfig) -> None:
+def check_single_label(config: TrainConfig) -> None:
     """Refuse what contradicts one class per image."""
-    if not config.one_of:
+    if not config.single_label:
         return
     if config.expected_positives not in ("estimate", "truth", 1.0):
         raise InputError(
-            f"expected_positives: {config.expected_positives:g}, but with --one-of it is 1: leave "
-            "one of them out"
+            f"expected_positives: {config.expected_positives:g}, but with --single-label it is "
+            "1: leave one of them out"
         )
     if config.thresholds.startswith("precision"):
         raise InputError(
-            f"thresholds {config.thresholds}: with --one-of every image gets its likeliest class; "
-            "leave it out, and have sure ones alone by g2netpl complete --sure P or predict "
-            "--threshold P"
+            f"thresholds {config.thresholds}: with --single-label every image gets its most "
+            "probable class; leave it out, and use g2netpl complete --confidence P or "
+            "predict --threshold P"
         )
 
 
@@ -89,25 +89,25 @@ def check_config(config: RunConfig) -> RunConfig:
     ways_out = {**WAYS_OUT, VIEWS: "use --mode partial or full"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     check_view(config)
-    check_one_of(config)
+    check_single_label(config)
     last = config.phases[-1]
     if config.train_from is not None and last != "partial":
         raise InputError(
-            f"--train-from: there is no such block in mode {config.mode}: use --mode partial"
+            f"train_from: there is no such block in mode {config.mode}: use --mode partial"
         )
-    if last == "partial" and config.view == "weak":
+    if last == "partial" and config.augment == "weak":
         raise InputError(
-            "view weak: what frozen blocks make of shifted images is not kept; use another view, "
+            "augment weak: activations of shifted images are not cached; use another augmentation, "
             "or --mode full"
         )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
-    for name in config.track:
+    for name in config.log_with:
         kind = name.partition(":")[0]
         if find_spec(kind) is None:
             raise InputError(
-                f"--track {kind}: the package {kind} is not installed; "
-                f"install it with pip install 'g2netpl[{kind}]'"
+                f"--log-with {kind}: the package {kind} is not installed; "
+                "install it, or all with pip install 'g2netpl[trackers]'"
             )
     build_optimizer(config.optimizer, [{"params": [nn.Parameter(torch.zeros(1))]}], config.lr(last))
     options = find_method(config.method).options(config.options)

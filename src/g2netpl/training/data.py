@@ -66,7 +66,7 @@ def read_training_data(config: RunConfig) -> TrainingData:
             f"{labels}; leave them out with --only-listed"
         )
     share = config.validation if own is None else 0.0
-    data = split_and_observe(table, setting, share, config.seed, config.one_of, apart)
+    data = split_and_observe(table, setting, share, config.seed, config.single_label, apart)
     if own is not None and can_choose_by(own.table.values):
         note = "chosen by mAP on the validation file"
         data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
@@ -93,8 +93,8 @@ def _read_listed(config: RunConfig) -> tuple[ListedImages, list[str]]:
     odd = several_tags(table.classes)
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
-    notes += label_warnings(table, config.one_of)
-    if not config.one_of and single_label.looks_single_label(table.values):
+    notes += label_warnings(table, config.single_label)
+    if not config.single_label and single_label.looks_single_label(table.values):
         notes.append(single_label.HINT)
     root = folder_of(config.labels, None, config)
     listed, missing = _located(config.labels, table, root, config)

@@ -193,7 +193,7 @@ class ImageDataModule(DataModule):
         """Do before the first epoch what can fail: compute the features, or look at the files."""
         test = [] if self.data.test is None else self.data.test.paths
         parts = (self.data.paths, self.data.validation_paths or [], test)
-        most = self.config.most_bad
+        most = self.config.most_unreadable
         check_bad(*(by_headers(paths, most(len(paths))) for paths in parts))
         for mode in self.config.phases:
             self.all(mode)
@@ -222,8 +222,8 @@ class ImageDataModule(DataModule):
             part = Part(self.all(mode), chosen)
             upper = self.split.upper if mode == "partial" else nn.Identity()
             return compute_features(upper, part)
-        allowed = self.config.most_bad(len(self.data.paths))
-        source = self._images([self.data.paths[row] for row in chosen], max_bad=len(chosen))
+        allowed = self.config.most_unreadable(len(self.data.paths))
+        source = self._images([self.data.paths[row] for row in chosen], max_unreadable=len(chosen))
         found = self._computed(self.backbone.module, source, "features for k")
         bad = {source.dataset.paths[row]: problem for row, problem in source.bad.items()}
         check_bad(Tried(bad.values(), allowed))
@@ -232,10 +232,10 @@ class ImageDataModule(DataModule):
     @property
     def _view(self) -> ViewName | tuple[ViewName, ...]:
         """Of training images, or two."""
-        both, asked = find_method(self.config.method).method.augmentations == 2, self.config.view
+        both, asked = find_method(self.config.method).method.augmentations == 2, self.config.augment
         return PAIR if both or asked == "pair" else asked
 
-    def _images(self, paths: list[str], max_bad: int | None = None) -> ImageSource:
+    def _images(self, paths: list[str], max_unreadable: int | None = None) -> ImageSource:
         config, backbone = self.config, self.backbone
         return ImageSource(
             paths,
@@ -245,8 +245,10 @@ class ImageDataModule(DataModule):
             seed=config.seed,
             view=self._view,
             workers=config.workers,
-            max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
-            shards=None if config.order == "images" else shards_of(paths),
+            max_unreadable=config.most_unreadable(len(paths))
+            if max_unreadable is None
+            else max_unreadable,
+            shards=None if config.shuffle == "images" else shards_of(paths),
         )
 
     def _source(self, name: str, paths: list[str], mode: PhaseMode) -> Source:
@@ -313,7 +315,7 @@ class ImageDataModule(DataModule):
         except Unfit as why:
             self._say(f"note: features by PyTorch: {why}")
             found, bad = made_by(by_engine=False)
-        check_bad(Tried(bad.values(), self.config.most_bad(len(paths))))
+        check_bad(Tried(bad.values(), self.config.most_unreadable(len(paths))))
         self._bad = bad | self._bad
         return found
 

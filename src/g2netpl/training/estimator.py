@@ -25,7 +25,7 @@ from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.runs.train_config import TrainConfig
 from g2netpl.training.calibration import calibrate
-from g2netpl.training.checks import FULL, VIEWS, check_method, check_one_of, check_view
+from g2netpl.training.checks import FULL, VIEWS, check_method, check_single_label, check_view
 from g2netpl.training.datamodule import ImageDataModule, TensorDataModule, backbone_of
 from g2netpl.training.progress import Progress
 from g2netpl.training.results import completed_labels, thresholds_of
@@ -61,12 +61,12 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         How `predict` decides: "f1" or "precision:P" on validation, or "expected".
     classes
         Names of the columns of y; without them the columns of a data frame, or their numbers.
-    mode, backbone, pretrained, weights, image_size, view, workers, max_bad, cache
+    mode, backbone, pretrained, weights, image_size, augment, workers, max_unreadable, cache
         For image paths alone: "linear" trains the last layer on features of a frozen backbone,
         "full" everything.
     device, random_state, verbose
         "auto" or "cpu"; what decides split, start and order; whether to show progress.
-    one_of
+    single_label
         Each image has exactly one class: a positive in y says that the others are not there, and
         `predict` gives every image its likeliest class alone.
 
@@ -107,14 +107,14 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         pretrained: bool = True,
         weights: str | os.PathLike[str] | None = None,
         image_size: int = 224,
-        view: str = "paper",
+        augment: str = "paper",
         workers: int = 0,
-        max_bad: int | None = None,
+        max_unreadable: int | None = None,
         cache: str | os.PathLike[str] | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
-        one_of: bool = False,
+        single_label: bool = False,
     ) -> None:
         given = locals()
         for name in self._get_param_names():  # each an attribute of its name, as scikit-learn asks
@@ -171,7 +171,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict_proba(self, X: npt.ArrayLike | Images) -> Scores:
         """Calibrated scores (N, L) in [0, 1].
 
-        Up to `max_bad` images may be unreadable, none unless it is given; their scores are NaN.
+        Scores of unreadable images are NaN; `max_unreadable` (default: none) says how many may be.
         """
         check_is_fitted(self)
         with _as_value_error():
@@ -216,7 +216,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             seed = check_random_state(seed).randint(2**31)
         values |= {"seed": int(seed), "options": dict(self.options or {})}
         config = TrainConfig.read(values, type(self).__name__)
-        check_one_of(config)
+        check_single_label(config)
         return config
 
     def _source(self, X: npt.ArrayLike | Images) -> Source:
@@ -229,8 +229,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if paths is None or self.image_view_ is None:
             return ArraySource(torch.from_numpy(self._features(X, reset=False)))
         size, mean, std = self.image_view_
-        allowed = self.max_bad or 0
-        return ImageSource(paths, size, mean, std, workers=self.workers, max_bad=allowed)
+        allowed = self.max_unreadable or 0
+        return ImageSource(paths, size, mean, std, workers=self.workers, max_unreadable=allowed)
 
     def _features(self, X: Any, reset: bool) -> Features:
         """X as an array that torch takes, which those read backwards are not."""

@@ -88,7 +88,7 @@ class Expected(NamedTuple):
 def find(config: TrainConfig, data: TrainingData, inputs: DataModule) -> Expected:
     """k of a training, and what was seen on the way."""
     wanted = config.expected_positives
-    if config.one_of:
+    if config.single_label:
         return Expected(1.0, "one class per image")
     if isinstance(wanted, float):
         check(wanted, data.visible.values)

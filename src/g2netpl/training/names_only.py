@@ -25,7 +25,7 @@ FACTOR = (
 
 def untagged_config(config: RunConfig) -> RunConfig:
     """What a run without tags cannot choose is set here."""
-    if isinstance(config.expected_positives, str) and not config.one_of:
+    if isinstance(config.expected_positives, str) and not config.single_label:
         raise InputError(
             "--expected-positives: without tags the number of classes that a photo shows cannot be "
             "estimated; give it, such as 1.5"

@@ -34,11 +34,11 @@ def resolve_mode(config: TrainConfig) -> tuple[PhaseMode, str]:
         return "partial", f"blocks from {config.train_from} on"
     if not is_pretrained(config.backbone, config.pretrained, config.weights):
         return "full", f"the backbone {config.backbone} starts with random weights"
-    trained: PhaseMode = "partial" if on_cpu(config) and config.view != "weak" else "full"
+    trained: PhaseMode = "partial" if on_cpu(config) and config.augment != "weak" else "full"
     if find_method(config.method).method.augmentations == 2:
         return trained, f"{config.method} compares two augmentations"
-    if config.view not in ("plain", "paper"):
-        return trained, f"a frozen backbone has no {config.view} augmentations"
+    if config.augment not in ("plain", "paper"):
+        return trained, f"a frozen backbone has no {config.augment} augmentations"
     if on_cpu(config):
         return "linear", "pretrained backbone without a GPU"
     return "full", "on a GPU"
@@ -52,7 +52,7 @@ def resolve_annotation(
     `at_random`: likely labels are known as often as others, as far as anybody looked.
     """
     wanted = config.annotation or find_method(config.method).annotation
-    if wanted == "auto" and config.one_of and len(data.table.classes) > 1:
+    if wanted == "auto" and config.single_label and len(data.table.classes) > 1:
         return "sampled", "one class per image"
     is_trained = is_pretrained(config.backbone, config.pretrained, config.weights)
     if wanted == "auto" and config.mode != "linear" and not is_trained:
@@ -80,7 +80,7 @@ def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
         "options": trainer.method.resolved_options(),
         "device": trainer.device.type,
         "ranks": distributed.size(),
-        "max_bad": config.most_bad(len(trainer.data.table)),
+        "max_unreadable": config.most_unreadable(len(trainer.data.table)),
         "epoch_chosen_by": trainer.data.note,
     }
     if trainer.annotation == "sampled":

@@ -99,7 +99,7 @@ def thresholds_of(
     trainer: Trainer, validation: tuple[Scores, LabelMatrix] | None, scores: Scores
 ) -> Thresholds:
     """Thresholds for a model, given its scores of the training images."""
-    if trainer.config.one_of:
+    if trainer.config.single_label:
         return choose_one(validation, scores.shape[1])
     rule, k = trainer.config.thresholds, trainer.k
     told = validation is not None and len(informative_rows(validation[1], k, validation[0]))
@@ -116,7 +116,7 @@ def thresholds_of(
 
 def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
     """All metrics, null where they cannot be had."""
-    how, truth = (thresholds.limits, thresholds.one_of), part.table.values
+    how, truth = (thresholds.limits, thresholds.single_label), part.table.values
     found = evaluate(thresholds.calibrate(part.scores), truth, *how)
     judged = part.judged(k)
     decided = None
@@ -131,7 +131,7 @@ def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
         "recall": None if decided is None else decided.recall,
         "f1": None if decided is None else decided.f1,
     }
-    if thresholds.one_of:
+    if thresholds.single_label:
         metrics["accuracy"] = found.accuracy
     return metrics
 

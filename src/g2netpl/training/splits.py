@@ -80,8 +80,8 @@ class TrainingData:
 def observe_data(config: TrainConfig, table: LabelTable) -> TrainingData:
     """A table in memory, split and observed as the configuration says."""
     setting = Setting.parse(config.setting)
-    table = complete_single_labels(table) if config.one_of else table
-    data = split_and_observe(table, setting, config.validation, config.seed, config.one_of)
+    table = complete_single_labels(table) if config.single_label else table
+    data = split_and_observe(table, setting, config.validation, config.seed, config.single_label)
     check_learnable(data.visible, "labels")
     return data
 

@@ -138,9 +138,9 @@ def _train(
         interrupts.begun(command)
     decisions = decisions_for(config, resume)
     data = read_training_data(config)
-    if config.resume_labels is not None and not resume:
-        data = compared_with(config.resume_labels, data)
-    data = with_decisions(data, decisions, config.one_of)
+    if config.continue_from is not None and not resume:
+        data = compared_with(config.continue_from, data)
+    data = with_decisions(data, decisions, config.single_label)
     about = _description(config, data, read_training(folder) if resume else None)
     distributed.check_ranks_match(
         {"labels": str(about["data"]["fingerprints"]), "visible labels": data.visible.fingerprint()}
@@ -151,8 +151,8 @@ def _train(
     backbone.module.to(device_of(config.device))
     k, annotation = _as_before(config, resume)
     prior = find_prior(config, data.table.classes, backbone)
-    if config.resume_labels is not None:
-        prior = earlier_prior(config.resume_labels, prior)
+    if config.continue_from is not None:
+        prior = earlier_prior(config.continue_from, prior)
     if config.format == CLASS_LIST:
         data, prior = known_classes_only(data, prior)
     inputs = ImageDataModule(config, data, backbone, console)
@@ -168,8 +168,8 @@ def _train(
     )
     if config.format == CLASS_LIST:
         without_weights(trainer.full_model)
-    elif config.resume_labels is not None:
-        continue_from(config.resume_labels, trainer)
+    elif config.continue_from is not None:
+        continue_from(config.continue_from, trainer)
     inputs.prepare()
     about |= {
         "classes": list(data.table.classes),
@@ -193,7 +193,7 @@ def _train(
     if note:
         console.print(note)
     say = None if console.quiet else console.print
-    names = config.track if distributed.is_main() else ()
+    names = config.log_with if distributed.is_main() else ()
     with Trackers(names, folder, about["config"], say) as trackers:
         # a checkpoint comes last: who is told of an epoch is told again if it has to be repeated
         trainer.callbacks = [Progress(console), _Epochs(trackers, on_epoch), checkpointing]
@@ -226,7 +226,7 @@ def _as_before(
 
     Labels that were chosen to be asked about in a review tell neither.
     """
-    before = config.output if resume else config.resume_labels
+    before = config.output if resume else config.continue_from
     if before is None:
         return None, None
     origin = "as before" if resume else "as before the review"
@@ -265,7 +265,7 @@ def _description(
     config: RunConfig, data: TrainingData, before: dict[str, Any] | None
 ) -> dict[str, Any]:
     """The content of run.json; `before` is that of a run that is resumed."""
-    earlier = config.resume_labels
+    earlier = config.continue_from
     digest = None if earlier is None else file_digest(f"{earlier}/model.safetensors")
     return {
         "format": RUN_FORMAT,
@@ -319,6 +319,6 @@ def _print_resumed(console: Console, folder: Path, trainer: Trainer, state: dict
 
 def _resume_command(config: RunConfig) -> str:
     plugins = "".join(f" --plugin {quoted(path)}" for path in LOADED)
-    outside = [name for name in config.track if not is_inside(name)]
-    trackers = f" --track {quoted(','.join(config.track))}" if outside else ""
+    outside = [name for name in config.log_with if not is_inside(name)]
+    trackers = f" --log-with {quoted(','.join(config.log_with))}" if outside else ""
     return f"g2netpl train --resume --output {quoted(config.output)}{trackers}{plugins}"

@@ -57,7 +57,7 @@ class Vectors:
 
         def source(paths: Sequence[str]) -> ImageSource:
             how = (self.config.image_size, self.backbone.mean, self.backbone.std)
-            return ImageSource(paths, *how, workers=workers, max_bad=len(paths))
+            return ImageSource(paths, *how, workers=workers, max_unreadable=len(paths))
 
         module = None
         for part in in_stretches(lists, source):

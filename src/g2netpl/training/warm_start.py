@@ -44,16 +44,16 @@ def config_after_review(folder: str | Path, given: Mapping[str, Any]) -> dict[st
     del before["output"]  # the run that was reviewed stays as it is
     if given.get("mode", before.get("mode")) != before.get("mode"):
         before.pop("train_from", None)
-    return {**before, "resume_labels": str(folder)}
+    return {**before, "continue_from": str(folder)}
 
 
 def decisions_for(config: RunConfig, resume: bool) -> list[Decision]:
     """What people decided before this run began, in the order of time; none without a review."""
-    if config.resume_labels is None:
+    if config.continue_from is None:
         return []
     if resume:
         return read_decisions(config.output, DECIDED)
-    folder = Path(config.resume_labels)
+    folder = Path(config.continue_from)
     if folder.resolve() == Path(config.output).resolve():
         raise InputError(
             f"{folder}: the run that was reviewed must stay as it is; choose another --output"
@@ -67,7 +67,7 @@ def _decisions_about(folder: Path) -> list[Decision]:
     found = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
     if not found:
         raise InputError(
-            f"resume_labels: {folder / REVIEW} holds no answers; review the run first with "
+            f"continue_from: {folder / REVIEW} holds no answers; review the run first with "
             f"g2netpl review {quote(str(folder))}"
         )
     return found
@@ -87,7 +87,7 @@ def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
     saved = Run.open(folder).labels
     if saved.classes != data.table.classes:
         raise InputError(
-            f"resume_labels: {folder} knows other classes than the label file, or in another "
+            f"continue_from: {folder} knows other classes than the label file, or in another "
             f"order; train anew on the file of g2netpl review {quote(str(folder))} --export "
             "labels.csv"
         )
@@ -103,7 +103,7 @@ def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
 
 
 def with_decisions(
-    data: TrainingData, decisions: list[Decision], one_of: bool = False
+    data: TrainingData, decisions: list[Decision], single_label: bool = False
 ) -> TrainingData:
     """The decisions as observed labels. What the epoch is chosen by stays as it was."""
     if not decisions:
@@ -119,8 +119,8 @@ def with_decisions(
         note += f"; {len(decisions) - len(seen):,} of them of held-out images, not trained on"
     return replace(
         data,
-        table=apply_decisions(data.table, decisions, one_of),
-        visible=apply_decisions(data.visible, seen, one_of),
+        table=apply_decisions(data.table, decisions, single_label),
+        visible=apply_decisions(data.visible, seen, single_label),
         notes=(*data.notes, note),
     )
 
@@ -152,7 +152,7 @@ def _load_model(folder: str | Path, trainer: Trainer) -> None:
         model.load_state_dict(_state(Path(folder) / MODEL))
     except RuntimeError:
         raise InputError(
-            f"resume_labels: the architecture of {folder} differs; use the same backbone, hidden, "
+            f"continue_from: the architecture of {folder} differs; use the same backbone, hidden, "
             f"prior and classes, or train on the file of g2netpl review {quote(str(folder))} "
             "--export labels.csv"
         ) from None

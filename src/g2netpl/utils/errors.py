@@ -18,9 +18,12 @@ class InputError(UserError):
 
 
 _EXTRAS = {
-    **dict.fromkeys(("torch", "torchvision", "timm", "accelerate", "safetensors"), "train"),
-    **{"sklearn": "train", "onnxruntime": "onnx", "onnx": "export", "onnxscript": "export"},
-    **{"huggingface_hub": "hub", "fsspec": "remote", "s3fs": "remote", "ray": "ray"},
+    **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), "export"),
+    **dict.fromkeys(("huggingface_hub", "datasets"), "hub"),
+    **dict.fromkeys(("fsspec", "s3fs"), "remote"),
+    **dict.fromkeys(("tensorboard", "mlflow", "wandb", "trackio"), "trackers"),
+    "ray": "ray",
+    "rawpy": "raw",
 }
 
 

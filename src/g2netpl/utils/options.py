@@ -129,4 +129,4 @@ def _first_line(known: Iterable[str], problem: ValidationError) -> str:
         return message
     if error["type"] == "missing":
         return f"{key}: required, but not given"
-    return f"{key}: {message}, got {str(error['input'])!r:.200}"
+    return f"{key}: {message}, got {error['input']!r:.200}"

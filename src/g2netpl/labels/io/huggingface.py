@@ -1,6 +1,6 @@
 """Hugging Face data sets, with the pictures inside: a folder that `datasets` saved, or Parquet.
 
-The library `datasets` reads them (the extra of that name). Labels are in the column `labels`,
+The library `datasets` reads them (the extra `hub`). Labels are in the column `labels`,
 `label` or `tags`, or in the only column of classes: a class or a list of them (ClassLabel), a text
 or a list of texts; if there is no such column, every column of numbers is a class: 1, 0 or nothing.
 `absent` may name what is known to be absent.
@@ -209,7 +209,7 @@ def _opened(path: Path, issues: Issues) -> Any:
         import datasets
     except ImportError:
         raise InputError(
-            "data sets of Hugging Face need datasets: pip install 'g2netpl[datasets]'"
+            "data sets of Hugging Face need datasets: pip install 'g2netpl[hub]'"
         ) from None
     datasets.disable_progress_bars()
     try:

@@ -46,7 +46,7 @@ def read_labels(
         known = with_aliases(options.classes, aliases)
         table = tables.read_frame(files, replace(options, classes=known))
         table = in_class_order(renamed(table, aliases), options, "data frame")
-        return complete_single_labels(table) if options.one_of else table
+        return complete_single_labels(table) if options.single_label else table
     try:
         return _read_all(files, format, options)
     except LabelFileError as error:
@@ -64,7 +64,7 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
         table = _read_one(paths[0], format, options)
     else:
         table = _read_joined(paths, format, options)
-    return complete_single_labels(table, named(paths)) if options.one_of else table
+    return complete_single_labels(table, named(paths)) if options.single_label else table
 
 
 def _check_there(path: Path) -> None:

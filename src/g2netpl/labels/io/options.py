@@ -34,7 +34,7 @@ class ReadOptions:
     minus_one: Absent | None = None  # what -1 in a class column means
     encoding: str | None = None  # of a text without a byte order mark; None: UTF-8
     level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which are classes
-    one_of: bool = False  # every image has exactly one class
+    single_label: bool = False  # every image has exactly one class
     images: str | None = None  # the image folder, to recognise a column that names its files
 
     def absent_value(self, usual: Absent) -> int:

@@ -23,7 +23,7 @@ from g2netpl.labels.table import (
 
 HINT = (
     "every labelled image has exactly one positive; if each shows one class, as a photo of one "
-    "species does, say --one-of: then all other classes are known to be absent"
+    "species does, say --single-label: then all other classes are known to be absent"
 )
 _ENOUGH = 20  # labelled images, so that it is no coincidence
 
@@ -53,8 +53,10 @@ def complete_single_labels(table: LabelTable, where: str | Path = "labels") -> L
             first = ", ".join(map(repr, found[:3])) + (", …" if len(found) > 3 else "")
             has = f"has {len(found)} positives, {first}" if len(found) else "lacks all classes"
             place = f"{where}:{lines[image]}" if image in lines else str(where)
-            message = f"image {image!r} {has}; expected one class with --one-of: correct it, or "
-            issues.add(place, "one class per image", f"{message}leave out --one-of")
+            message = (
+                f"image {image!r} {has}; expected one class with --single-label: correct it or "
+            )
+            issues.add(place, "one class per image", f"{message}leave out --single-label")
         issues.raise_any()
     lasts = np.flatnonzero((positives == 0) & (negatives == values.shape[1] - 1))
     values[lasts, (values[lasts] == UNOBSERVED).argmax(axis=1)] = POSITIVE
