@@ -9,7 +9,7 @@ import pytest
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
-from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.utils.console import Console
 from g2netpl.utils.progress import Cells
 

@@ -17,7 +17,7 @@ from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
 from g2netpl.labels.io import tables
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
-from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.training.checkpoints import Checkpointing
 
 SMALL = [
     "--backbone",

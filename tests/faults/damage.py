@@ -14,7 +14,7 @@ def stopped(lab, kind, steps, **changes):
     training = lab.new(kind, **changes)
     outcome = training.run(
         {
-            "at": "g2netpl.training.checkpointing:Checkpointing.on_step_end",
+            "at": "g2netpl.training.checkpoints:Checkpointing.on_step_end",
             "number": steps,
             "action": "term",
         }
@@ -132,7 +132,7 @@ def _non_finite_once(lab, kind):
     """The sixth step, the second of the second epoch; looked at after the seventh."""
     training = lab.new(kind)
     stop = {
-        "at": "g2netpl.training.checkpointing:Checkpointing.on_step_end",
+        "at": "g2netpl.training.checkpoints:Checkpointing.on_step_end",
         "number": 6,
         "action": "term",
     }

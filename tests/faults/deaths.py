@@ -16,7 +16,7 @@ NAMED = (  # moments that random ones rarely hit
     {"at": "shutil:rmtree", "number": 4, "after": True},
     {"at": "g2netpl.core.inference:predict_all", "number": 2},
     {"at": "g2netpl.training.diagnostics:Diagnostics.read", "number": 2, "after": True},
-    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end", "number": 2},
+    {"at": "g2netpl.training.checkpoints:Checkpointing.on_epoch_end", "number": 2},
     {"at": "open", "matching": ".history.jsonl.g2netpl", "number": 3, "action": "tear"},
     {"at": "g2netpl.training.results:write_results"},
     {"at": "open", "matching": ".model.safetensors.g2netpl", "action": "tear"},
@@ -77,9 +77,9 @@ BETWEEN = (
     {"at": "g2netpl.training.diagnostics:Diagnostics.read", "number": 2},
     {"at": "g2netpl.training.trainer:Trainer._validate", "number": 2},
     {"at": "g2netpl.training.trainer:Trainer._validate", "number": 2, "after": True},
-    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end"},
-    {"at": "g2netpl.training.progress:write_history", "number": 2},
-    {"at": "g2netpl.training.checkpointing:Checkpointing._save", "number": 3},
+    {"at": "g2netpl.training.checkpoints:Checkpointing.on_epoch_end"},
+    {"at": "g2netpl.training.checkpoints:write_history", "number": 2},
+    {"at": "g2netpl.training.checkpoints:Checkpointing._save", "number": 3},
     {"at": "g2netpl.training.checkpoints:save_checkpoint", "number": 3},
     {"at": "g2netpl.core.methods.g2netpl:G2NetPL.update", "number": 2},
     {"at": "g2netpl.training.results:write_results"},
@@ -175,7 +175,7 @@ REPLACING = (
     {"at": "os:rename", "after": True},
     {"at": "open", "matching": ".run.json.g2netpl", "action": "tear"},
     {"at": "g2netpl.training.trainer:Trainer._step", "number": 2},
-    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end", "number": 2},
+    {"at": "g2netpl.training.checkpoints:Checkpointing.on_epoch_end", "number": 2},
 )
 
 
@@ -204,8 +204,8 @@ WORKERS = (
     {"at": "g2netpl.training.trainer:Trainer._step", "number": 14},
     {"at": "g2netpl.core.inference:predict_all", "number": 2},
     {"at": "g2netpl.training.diagnostics:Diagnostics.read"},
-    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end"},
-    {"at": "g2netpl.training.progress:write_history"},
+    {"at": "g2netpl.training.checkpoints:Checkpointing.on_epoch_end"},
+    {"at": "g2netpl.training.checkpoints:write_history"},
 )
 
 

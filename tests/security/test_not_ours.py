@@ -12,7 +12,7 @@ from review_runs import small_run as small_review
 from g2netpl.cli import main
 from g2netpl.labels.io import photo_tags
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.training.checkpoints import Checkpointing
 
 FULL = "image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n"
 

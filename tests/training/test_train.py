@@ -13,8 +13,7 @@ from g2netpl.core.models import build_backbone
 from g2netpl.labels.io import tables
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.checkpointing import Checkpointing
-from g2netpl.training.checkpoints import NoCheckpoint
+from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.utils.errors import InputError
 
 
@@ -197,7 +196,7 @@ def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, t
         train(config(seed=1, batch_size=8), resume=True)
     (path,) = (tmp_path / "run" / "checkpoints").iterdir()
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(NoCheckpoint, match="no checkpoint can be read"):
+    with pytest.raises(InputError, match="no checkpoint can be read"):
         train(config(), resume=True)
 
 

@@ -16,7 +16,7 @@ from g2netpl.review.session import ReviewSession
 from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.records import read_training
 from g2netpl.runs.run import Run
-from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.training.warm_start import config_after_review
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]

@@ -14,7 +14,7 @@ import pytest
 
 import g2netpl
 from g2netpl.cli import main
-from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts, Stopped, leave_terminal_to_parent
 
 

@@ -36,7 +36,7 @@ from g2netpl.commands.grid import (
     split_numbers,
     to_be_kept,
 )
-from g2netpl.experiments.cells import choose, runner_of
+from g2netpl.experiments.cells import check_some_trained, choose, runner_of
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, PhotoData, find_dataset, load_array_data
 from g2netpl.experiments.grid import Comparison
@@ -46,7 +46,6 @@ from g2netpl.reports.tables import result_columns, result_lines, results_tables
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.ownership import begin_or_resume
 from g2netpl.runs.train_config import USUAL_EPOCHS
-from g2netpl.training.divergence import check_some_trained
 from g2netpl.training.progress import restless, restless_words
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
@@ -175,7 +174,7 @@ def _train(
     before = len(read_cells(folder / CELLS))
     with Cells(console, len(comparison.trainings()), before) as work:
         cells = sweep(comparison, folder, runner, work, _ADVICE)
-    check_some_trained(row.get("diverged") for row in cells)
+    check_some_trained(cells)
     return cells
 
 

@@ -39,11 +39,10 @@ from g2netpl.runs.metrics import ranked_map
 from g2netpl.runs.records import CellResult, Epoch, write_history
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.datamodule import DataModule, TensorDataModule, backbone_of
-from g2netpl.training.divergence import attempt
 from g2netpl.training.progress import Progress, describe
 from g2netpl.training.splits import ListedImages, observe_data
 from g2netpl.training.train import train
-from g2netpl.training.trainer import Callback, State, Trainer
+from g2netpl.training.trainer import Callback, NumericalStop, State, Trainer
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
@@ -276,12 +275,11 @@ _loaded_once = cache(load_array_data)
 def _attempt(
     arrays: ArrayData, comparison: Comparison, cell: Cell, console: Console | None = None
 ) -> Outcome:
-    def failed(reason: str) -> Outcome:
-        nothing = np.empty((0, 0), dtype=np.int8)
-        row = diverged_row(cell, reason)
+    try:
+        return train_cell(arrays, comparison, cell, console)
+    except NumericalStop as stop:
+        row, nothing = diverged_row(cell, str(stop)), np.empty((0, 0), dtype=np.int8)
         return Outcome(row, [], np.empty(0, dtype=np.int64), nothing, None, None, [])
-
-    return attempt(lambda: train_cell(arrays, comparison, cell, console), failed)
 
 
 class _OnPhotos:
@@ -296,8 +294,10 @@ class _OnPhotos:
             output = self.folder / title.replace(":", "_")
             config = comparison.config_of(cell, self.data.keys, str(output))
             bar.say(f"{title}: begins")
-            work = partial(self._train, config, cell, bar, comparison.keep_labels)
-            row = attempt(work, partial(_failed, cell), output)
+            try:
+                row = self._train(config, cell, bar, comparison.keep_labels)
+            except NumericalStop as stop:
+                row = {**diverged_row(cell, str(stop)), "history": [], "movement": []}
             bar.finished(describe_row(row))
             yield row
 
@@ -331,14 +331,18 @@ class _OnPhotos:
                 bar.print_line(f"left out: {problem}")
 
 
+def check_some_trained(rows: Sequence[Row]) -> None:
+    """Stop if every cell diverged, and so there is nothing to show."""
+    reasons = [row.get("diverged") for row in rows]
+    if reasons and None not in reasons:
+        many = f"all {len(reasons)} trainings" if len(reasons) > 1 else "the only training"
+        raise NumericalStop(f"{many} diverged; the first: {reasons[0]}")
+
+
 def _title(cell: Cell) -> str:
     parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
     text = " ".join(part for part in parts if part)
     return f"{text} rate {short_number(cell.learning_rate)} batch {cell.batch_size}"
-
-
-def _failed(cell: Cell, reason: str) -> Row:
-    return {**diverged_row(cell, reason), "history": [], "movement": []}
 
 
 def _watch_labels(config: RunConfig, trainer: Trainer) -> None:

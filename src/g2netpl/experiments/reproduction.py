@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from g2netpl.core.methods import find_method
-from g2netpl.experiments.cells import Row, choose, runner_of
+from g2netpl.experiments.cells import Row, check_some_trained, choose, runner_of
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison, options_of
@@ -19,7 +19,6 @@ from g2netpl.experiments.paper import Recipe
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.train_config import Mode
 from g2netpl.training.checks import obstacle
-from g2netpl.training.divergence import check_some_trained
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.progress import Cells
@@ -175,7 +174,7 @@ class Plan:
 
 def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str, list[Row]]:
     """Train what is missing; the chosen rows of every recipe, with their histories."""
-    found, reasons = {}, []
+    found, trained = {}, list[Row]()
     before = sum(len(read_cells(path)) for path in folder.rglob(CELLS))
     with Cells(console, len(plan.trainings()), before) as work:
         for name in plan.recipes:
@@ -187,8 +186,8 @@ def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str
                 rows += sweep(comparison, cells, runner, work)
             whole = {cell_of(row): row for row in rows}
             found[name] = [whole[cell_of(row)] for row in choose(rows)]
-            reasons += [row.get("diverged") for row in rows]
-    check_some_trained(reasons)
+            trained += rows
+    check_some_trained(trained)
     return found
 
 

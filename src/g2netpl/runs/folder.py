@@ -3,7 +3,6 @@
 run.json          configuration, versions, fingerprint of the data, classes, image view
 history.jsonl     one line per epoch
 non_finite.jsonl  batches whose cost was not finite, if there were any
-diverged.json     why a training was given up, if it was
 checkpoints       of a run that is not finished
 model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
@@ -28,7 +27,7 @@ it.
 from pathlib import Path
 
 RUN = "run.json"
-HISTORY, NON_FINITE, DIVERGED = "history.jsonl", "non_finite.jsonl", "diverged.json"
+HISTORY, NON_FINITE = "history.jsonl", "non_finite.jsonl"
 CHECKPOINTS = "checkpoints"
 MODEL, SOFT_LABELS, LOGITS, LABELS = (
     *("model.safetensors", "soft_labels.npy"),

@@ -1,15 +1,18 @@
-"""Checkpoints: one file per rank, written to a temporary file and moved with `os.replace`.
+"""Checkpoints: after every epoch, by the clock or by steps, and on a signal.
 
     checkpoints/PHASE-EPOCHS-STEPS.pt          everything; with several ranks rank 0's rows
     checkpoints/PHASE-EPOCHS-STEPS.rank1.pt    the pseudo-labels of the rows that rank 1 owns
 
-Rank 0 writes last, so a checkpoint without its file is incomplete. The two newest are kept: if the
-newest is damaged, the run resumes from the other with a warning. The files hold tensors and plain
-values only and are read with `weights_only=True`. The number of ranks may change on resume.
+Files are written to a temporary file and moved with `os.replace`, rank 0's last: a checkpoint
+without it is incomplete. The two newest are kept: if the newest is damaged, the run resumes from
+the other with a warning. They hold tensors and plain values only and are read with
+`weights_only=True`. The number of ranks may change on resume.
 """
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -18,32 +21,88 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from g2netpl.runs.folder import CHECKPOINTS
+from g2netpl.core.algorithm import Batch
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import CHECKPOINTS, HISTORY, NON_FINITE
+from g2netpl.runs.records import write_history
+from g2netpl.training.trainer import Callback, Trainer
 from g2netpl.utils import distributed
-from g2netpl.utils.errors import UserError
-from g2netpl.utils.files import atomic_write, friendly_os_errors
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import appending, atomic_write, friendly_os_errors
+from g2netpl.utils.signals import Interrupts, Stopped
 
 _KEPT = 2
+_PER_ROW = ("method", "labels_before")  # what is saved by the rank that owns the rows
 
 
-class NoCheckpoint(UserError):
-    """No checkpoint can be read."""
+class Checkpointing(Callback):
+    """Saves checkpoints and the history of a run; stops it when a signal asks for that."""
+
+    def __init__(self, config: RunConfig, interrupts: Interrupts) -> None:
+        self.folder, self.interrupts = Path(config.output), interrupts
+        self.seconds, self.every = 60.0 * config.checkpoint_minutes, config.checkpoint_steps
+        self._saved_at, self._steps = time.monotonic(), 0
+        self._saved: tuple[int, int, int] | None = None  # the moment of the newest checkpoint
+
+    @contextmanager
+    def saving(self, trainer: Trainer) -> Iterator[None]:
+        """Inside, a signal that stops the run saves a checkpoint first."""
+        try:
+            yield
+        except Stopped:
+            self._save(trainer)
+            how = "stopped" if self._saved is None else "stopped and saved"
+            raise Stopped(f"{how}; {self.interrupts.advice}") from None
+
+    def on_step_end(self, trainer: Trainer, images: int) -> None:
+        """Save if it is time; all ranks do the same after the same step."""
+        self._steps += 1
+        if distributed.any_rank(self.interrupts.wanted):
+            raise Stopped
+        is_due = 0 < self.seconds <= time.monotonic() - self._saved_at
+        is_due |= self.every is not None and self._steps % self.every == 0
+        if distributed.broadcast(is_due) and trainer.state.non_finite == 0:
+            self._save(trainer)
+
+    def on_epoch_end(self, trainer: Trainer) -> None:
+        """Save."""
+        self._save(trainer)
+        if distributed.is_main():
+            write_history(self.folder / HISTORY, trainer.state.history)
+
+    def on_non_finite(self, trainer: Trainer, batch: Batch, loss: float) -> None:
+        """Log which images gave a loss that is not finite."""
+        names = trainer.data.visible.images
+        line: dict[str, Any] = {
+            "epoch": trainer.epoch,
+            "step": trainer.state.step,
+            "cost": str(loss),
+            "images": [names[row] for row in trainer.rows[batch.rows.cpu().numpy()]],
+        }
+        with appending(self.folder / NON_FINITE) as file:
+            file.write(json.dumps(line).encode() + b"\n")
+
+    def _save(self, trainer: Trainer) -> None:
+        state = trainer.state
+        moment = (state.phase, state.finished, state.step)
+        if moment != self._saved and (state.finished or state.step):
+            save_checkpoint(self.folder, trainer.state_dict(), len(trainer.data.training))
+            self._saved = moment
+        self._saved_at = time.monotonic()
 
 
 def save_checkpoint(folder: Path, state: Mapping[str, Any], images: int) -> None:
     """Write a state of the Trainer for a data set of so many training images."""
-    trainer = state["trainer"]
-    moment = "{phase}-{finished:06d}-{step:08d}".format(**trainer)
-    shelf = folder / CHECKPOINTS
-    rank, size = distributed.rank(), distributed.size()
+    moment = "{phase}-{finished:06d}-{step:08d}".format(**state["trainer"])
+    shelf, rank = folder / CHECKPOINTS, distributed.rank()
     with friendly_os_errors(folder):
+        shelf.mkdir(parents=True, exist_ok=True)
         if rank > 0:
-            rows = {key: state[key] for key in ("method", "labels_before")}
-            _write(shelf / f"{moment}.rank{rank}.pt", rows)
+            _write(shelf / f"{moment}.rank{rank}.pt", {key: state[key] for key in _PER_ROW})
         distributed.barrier()
         if rank == 0:
-            whole = {**state, "ranks": size, "images": images}
-            _write(shelf / f"{moment}.pt", whole)
+            ranks = distributed.size()
+            _write(shelf / f"{moment}.pt", {**state, "ranks": ranks, "images": images})
             _tidy(shelf, moment)
 
 
@@ -55,30 +114,24 @@ def load_checkpoint(
     for path in saved(folder):
         try:
             state = _read(path)
-            parts = [path.with_suffix(f".rank{rank}.pt") for rank in range(1, state["ranks"])]
-            others = [_read(part) for part in parts]
+            others = [path.with_suffix(f".rank{rank}.pt") for rank in range(1, state["ranks"])]
+            states = [state, *map(_read, others)]
         except Exception as problem:  # torch raises errors of every kind for damaged files
             problems.append(f"{path}: {(str(problem).splitlines() or ['damaged'])[0]:.200}")
             continue
         if problems:
             say(f"warning: resuming from {path}, since {'; '.join(problems)}")
-        for key in ("method", "labels_before"):
-            state[key] = own_rows([each[key] for each in (state, *others)], state["images"])
-        return state
+        parts = {key: own_rows([each[key] for each in states], state["images"]) for key in _PER_ROW}
+        return {**state, **parts}
     if problems:
-        raise NoCheckpoint(f"no checkpoint can be read ({'; '.join(problems)})")
+        raise InputError(f"no checkpoint can be read ({'; '.join(problems)})")
     return None
 
 
 def saved(folder: Path) -> list[Path]:
     """The complete checkpoints of a run folder, the newest first."""
-    found = (folder / CHECKPOINTS).glob("*.pt")
-    return sorted((path for path in found if ".rank" not in path.name), reverse=True)
-
-
-def remove_checkpoints(folder: Path) -> None:
-    """A finished run needs none."""
-    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    paths = (folder / CHECKPOINTS).glob("*.pt")
+    return sorted((path for path in paths if ".rank" not in path.name), reverse=True)
 
 
 def own_rows(parts: Sequence[Any], count: int) -> Any:
@@ -87,25 +140,20 @@ def own_rows(parts: Sequence[Any], count: int) -> Any:
     Tensors with a row per owned image are put together and divided again; everything else is the
     same on all ranks, and taken from the first.
     """
-    first = parts[0]
+    first, ranks = parts[0], len(parts)
     if isinstance(first, Mapping):
         return {key: own_rows([part[key] for part in parts], count) for key in first}
-    ranks = len(parts)
     if not isinstance(first, Tensor) or ranks == distributed.size() == 1:
         return first
     owned = [np.arange(rank, count, ranks) for rank in range(ranks)]
-    if first.ndim < 2 or any(
-        len(part) != len(rows) for part, rows in zip(parts, owned, strict=True)
-    ):
+    has_rows = first.ndim > 1 and [len(part) for part in parts] == [len(rows) for rows in owned]
+    if not has_rows:
         return parts[distributed.rank()] if ranks == distributed.size() else first
-    whole = first.new_empty((count, *first.shape[1:]))
-    for part, rows in zip(parts, owned, strict=True):
-        whole[torch.from_numpy(rows)] = part
-    return whole[torch.from_numpy(distributed.own_rows(count))]
+    order = torch.from_numpy(np.argsort(np.concatenate(owned)))
+    return torch.cat(list(parts))[order][torch.from_numpy(distributed.own_rows(count))]
 
 
 def _write(path: Path, state: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         torch.save(state, file)
 
@@ -121,8 +169,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _tidy(shelf: Path, newest: str) -> None:
     """Remove all but this checkpoint and the newest before it."""
-    moments = sorted({path.name.split(".")[0] for path in shelf.glob("*.pt")}, reverse=True)
+    paths = {path: path.name.split(".")[0] for path in shelf.glob("*.pt")}
+    moments = sorted(set(paths.values()), reverse=True)
     kept = moments[moments.index(newest) :][:_KEPT]
-    for path in shelf.glob("*.pt"):
-        if path.name.split(".")[0] not in kept:
+    for path, moment in paths.items():
+        if moment not in kept:
             path.unlink(missing_ok=True)

@@ -137,6 +137,5 @@ class Progress(Callback):
 
     def _place(self, trainer: Trainer) -> str:
         """The epoch in progress."""
-        epoch = trainer.phase.first_epoch + trainer.state.finished + 1
         last = trainer.phase.first_epoch + trainer.phase.epochs * trainer.method.rounds
-        return f"epoch {min(epoch, last)} of {last}"
+        return f"epoch {min(trainer.epoch, last)} of {last}"

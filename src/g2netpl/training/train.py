@@ -1,5 +1,6 @@
 """train(config): from label files and images to a run folder."""
 
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,19 +12,17 @@ from g2netpl.images.workers import with_resume_advice
 from g2netpl.labels.class_names import write_names
 from g2netpl.labels.files import each_file
 from g2netpl.runs.config import PATHS, RunConfig, is_path
-from g2netpl.runs.folder import HISTORY, NAMES, RESULT, RUN, is_finished
+from g2netpl.runs.folder import CHECKPOINTS, HISTORY, NAMES, RESULT, RUN, is_finished
 from g2netpl.runs.ownership import check_folder, check_unchanged, is_empty, set_aside
 from g2netpl.runs.prior import find_prior
 from g2netpl.runs.records import RUN_FORMAT, read_training, write_history
 from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.tracker_names import is_inside
 from g2netpl.training import expected_positives
-from g2netpl.training.checkpointing import Checkpointing
-from g2netpl.training.checkpoints import load_checkpoint, remove_checkpoints, saved
+from g2netpl.training.checkpoints import Checkpointing, load_checkpoint, saved
 from g2netpl.training.checks import check_config
 from g2netpl.training.data import read_training_data
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
-from g2netpl.training.divergence import check_given_up
 from g2netpl.training.foresight import foresee
 from g2netpl.training.names_only import (
     CLASS_LIST,
@@ -214,7 +213,7 @@ def _train(
                 )
             write_json(folder / RESULT, result)
             trackers.finish(result)
-            remove_checkpoints(folder)
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     distributed.barrier()
     return load_run(folder)
 
@@ -298,11 +297,8 @@ def _is_finished(folder: Path, about: dict[str, Any], console: Console) -> bool:
     other = check_unchanged(folder, about)
     if other:
         console.print(f"note: the run began with other versions ({other}): results may differ")
-    check_given_up(folder)
     if distributed.broadcast(is_finished(folder)):
         console.print(f"{folder}: this run is finished already")
-        if distributed.is_main():
-            remove_checkpoints(folder)
         return True
     if not saved(folder):
         console.print("no checkpoint yet: starting with the first epoch")

@@ -185,6 +185,11 @@ class Trainer:
         return self.phases[self.state.phase]
 
     @property
+    def epoch(self) -> int:
+        """The number of the current epoch, from 1."""
+        return self.phase.first_epoch + self.state.finished + 1
+
+    @property
     def epochs(self) -> int:
         """Epochs of all phases."""
         return sum(phase.epochs for phase in self.phases)
@@ -346,7 +351,7 @@ class Trainer:
             batches, resumed = self._batches(epoch), state.step > 0
             train_epoch(self.parallel, self.method, batches, self._step, phi, resumed)
         seconds = state.seconds
-        self._check_finite(epoch)
+        self._check_finite()
         with self.uninterrupted() if distributed.size() > 1 else nullcontext():
             record: Epoch = {
                 "epoch": epoch + 1,
@@ -418,19 +423,19 @@ class Trainer:
         self.state.non_finite += 1
         if self.state.non_finite == _NON_FINITE:
             raise NumericalStop(
-                f"epoch {self.phase.first_epoch + self.state.finished + 1}: the loss is {loss} in "
-                f"{_NON_FINITE} batches in a row; use a smaller --learning-rate"
+                f"epoch {self.epoch}: the loss is {loss} in {_NON_FINITE} batches in a row; use a "
+                "smaller --learning-rate"
             )
 
     def _mean_loss(self) -> float:
         parts = distributed.gather((self.state.loss_sum, self.state.images))
         return sum(loss for loss, _ in parts) / max(sum(images for _, images in parts), 1)
 
-    def _check_finite(self, epoch: int) -> None:
+    def _check_finite(self) -> None:
         """The loss of a step may be finite while its gradients are not."""
         if not all(bool(torch.isfinite(weights).all()) for weights in self.model.parameters()):
             raise NumericalStop(
-                f"epoch {epoch + 1}: the weights are not finite; use a smaller --learning-rate"
+                f"epoch {self.epoch}: the weights are not finite; use a smaller --learning-rate"
             )
 
     def _validate(self) -> float | None:
