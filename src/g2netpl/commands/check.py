@@ -169,7 +169,7 @@ def _look_for_duplicates(
         where, _, what = str(problem).partition(": ")
         found.refuse(where, "rejected by train", what)
         return
-    others = [path for path in data.all_paths if path not in found.hashes]
+    others = [path for path, *_ in data.all_images if path not in found.hashes]
     with Work(console, "looking at the other files' images", len(others)) as work:
         for each in inspect_files(others, config.workers):
             work.advance()

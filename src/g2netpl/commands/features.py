@@ -28,9 +28,8 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.ownership import begin_or_resume, check_folder
 from g2netpl.runs.parts import Blocks
 from g2netpl.runs.scoring import FindAt
-from g2netpl.training.data import folder_of, with_groups
+from g2netpl.training.data import folder_of, keep_test_apart, with_groups
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
-from g2netpl.training.overlap import keep_test_apart
 from g2netpl.training.splits import ListedImages, TrainingData
 from g2netpl.training.vectors import Vectors
 from g2netpl.utils import launch as launched

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl.images.check import several_tags
+from g2netpl.images.identity import same_files
 from g2netpl.images.sources import GO_ON_WITHOUT, find, find_all, list_images
 from g2netpl.images.unlisted import find_unlisted_images, others_left_out, unread_around
 from g2netpl.labels.class_warnings import label_warnings
@@ -18,10 +19,9 @@ from g2netpl.labels.io.groups import by_folder, with_groups_of
 from g2netpl.labels.missingness import can_choose_by
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.settings import Setting
-from g2netpl.labels.table import POSITIVE, LabelTable, per_class
+from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class, per_image
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.training.names_only import CLASS_LIST
-from g2netpl.training.overlap import keep_test_apart, keep_validation_apart, resolve_overlap
 from g2netpl.training.splits import (
     ListedImages,
     TrainingData,
@@ -34,52 +34,43 @@ from g2netpl.utils.errors import InputError, counted
 
 
 def read_training_data(config: RunConfig) -> TrainingData:
-    """Read, split and observe; all images are trained on where no validation can choose."""
-    listed, notes = _read_listed(config)
-    labels = named(config.labels)
-    has_labels = config.format != CLASS_LIST
+    """Read, split and observe; all images are trained on if no validation can choose an epoch."""
+    notes: list[str] = []
+    listed = _read_listed(config, notes)
+    labels, has_labels = named(config.labels), config.format != CLASS_LIST
     if has_labels and len(listed.table) < 2:
         raise InputError(f"{labels}: expected at least 2 images, got {len(listed.table)}")
-    test, told = _read_other(config.test_labels, config.test_images, config, listed.table)
-    own, more = _read_other(config.validation_labels, None, config, listed.table)
-    notes += [*told, *more]
+    test = _read_other(config.test_labels, config.test_images, config, listed.table, notes)
+    own = _read_other(config.validation_labels, None, config, listed.table, notes)
     if test is not None and own is not None:
-        keep_validation_apart(own, test, config)
-    others = [part for part in (test, own) if part is not None]
-    table, paths, found = _with_unlisted(listed, config, others)
+        _keep_validation_apart(own, test, config)
+    training = _with_unlisted(listed, [part for part in (test, own) if part], config, notes)
     if test is not None:
-        way_out = "leave them out of one of the two"
-        notes += keep_test_apart(ListedImages(table, paths), test, config, way_out)
+        notes += keep_test_apart(training, test, config, "leave them out of one of the two")
     apart = np.arange(0)
     if own is not None:
-        shared = resolve_overlap(ListedImages(table, paths), own)
-        table, apart, own = shared.table, shared.rows, shared.validation
-        notes += shared.notes
-    others = [part for part in (test, own) if part is not None]
-    table, others, told = _grouped(table, others, config)
-    test, own = (None if test is None else others[0]), (None if own is None else others[-1])
-    notes += told
-    setting = Setting.parse(config.setting)
+        training, own, apart = _without_overlap(training, own, notes)
+    training, test, own = _grouped(training, test, own, config, notes)
+    table, setting = training.table, Setting.parse(config.setting)
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
             f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
             f"{labels}; leave them out with --only-listed"
         )
-    share = config.validation if own is None else 0.0
-    data = split_and_observe(table, setting, share, config.seed, config.single_label, apart)
+    fraction = config.validation if own is None else 0.0
+    data = split_and_observe(table, setting, fraction, config.seed, config.single_label, apart)
     if own is not None and can_choose_by(own.table.values):
         note = "chosen by mAP on the validation file"
         data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
     elif own is not None:
-        why = unranked(own.table, "images of the validation file")
-        data = replace(data, note=last_epoch(why))
+        data = replace(data, note=last_epoch(unranked(own.table, "images of the validation file")))
     if len(apart) and not per_class(data.visible.values, POSITIVE).any():
         raise InputError(
             f"{labels}: all positives are in the validation file, too; leave some here"
         )
     if has_labels:
         check_learnable(data.visible, labels)
-    return replace(data, test=test, paths=paths, notes=(*notes, *found))
+    return replace(data, test=test, paths=training.paths, notes=tuple(notes))
 
 
 def folder_of(files: Files, images: str | None, config: RunConfig) -> str:
@@ -87,75 +78,72 @@ def folder_of(files: Files, images: str | None, config: RunConfig) -> str:
     return images or config.images or str(image_folder(files, config.format))
 
 
-def _read_listed(config: RunConfig) -> tuple[ListedImages, list[str]]:
+def _read_listed(config: RunConfig, notes: list[str]) -> ListedImages:
     table = read_labels(config.labels, config.format, config.reading())
-    notes = list(table.notes)
+    notes += table.notes
     odd = several_tags(table.classes)
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
     notes += label_warnings(table, config.single_label)
     if not config.single_label and single_label.looks_single_label(table.values):
         notes.append(single_label.HINT)
-    root = folder_of(config.labels, None, config)
-    listed, missing = _located(config.labels, table, root, config)
-    return listed, [*notes, *missing]
+    return _located(config.labels, table, folder_of(config.labels, None, config), config, notes)
 
 
 def _read_other(
-    files: Files | None, images: str | None, config: RunConfig, table: LabelTable
-) -> tuple[ListedImages | None, list[str]]:
+    files: Files | None,
+    images: str | None,
+    config: RunConfig,
+    table: LabelTable,
+    notes: list[str],
+) -> ListedImages | None:
     if files is None:
-        return None, []
+        return None
     format = None if config.format == CLASS_LIST else config.format
     other = read_matching(files, table, format, config.reading(images))
-    listed, missing = _located(files, other, folder_of(files, images, config), config)
-    return listed, [*(f"{named(files)}: {note}" for note in other.notes), *missing]
+    notes += [f"{named(files)}: {note}" for note in other.notes]
+    return _located(files, other, folder_of(files, images, config), config, notes)
 
 
 def _located(
-    files: Files, table: LabelTable, root: str, config: RunConfig
-) -> tuple[ListedImages, list[str]]:
-    """The images that are there, and a note on the others."""
+    files: Files, table: LabelTable, root: str, config: RunConfig, notes: list[str]
+) -> ListedImages:
+    """The images that exist, and a note on the others."""
     refuse = config.missing == "refuse"
     located = find_all(table.images, root, GO_ON_WITHOUT) if refuse else find(table.images, root)
+    notes += located.notes
     if located.notes:
         table = table.with_images(located.names)
+    listed = ListedImages(table, located.paths)
     if not located.missing:
-        return ListedImages(table, located.paths), located.notes
-    there = np.setdiff1d(np.arange(len(table)), located.missing)
-    note = f"{counted(len(located.missing), 'image')} of {named(files)} not there: left out"
-    paths = [located.paths[row] for row in there]
-    return ListedImages(table.take(there), paths), [*located.notes, note]
+        return listed
+    notes.append(f"{counted(len(located.missing), 'image')} of {named(files)} not there: left out")
+    return listed.take(np.setdiff1d(np.arange(len(table)), located.missing))
 
 
 def _with_unlisted(
-    listed: ListedImages, config: RunConfig, others: list[ListedImages]
-) -> tuple[LabelTable, list[str], list[str]]:
-    """The table with the images nobody listed: those of the folder, and those of --unlabelled."""
-    names: list[str] = []
-    paths: list[str] = []
-    notes = unread_around(config.labels, config.format, config.images)
+    listed: ListedImages, others: list[ListedImages], config: RunConfig, notes: list[str]
+) -> ListedImages:
+    """The images with those that nobody listed: those of the folder, and those of --unlabelled."""
+    labels = (config.labels, config.format, config.images)
     taken = {_same(path) for part in (listed, *others) for path in part.paths}
-    root, every = folder_of(config.labels, None, config), config.only_listed is False
-    around = find_unlisted_images(config.labels, config.format, config.images, every)
-    found = _new(around, root, taken)
+    notes += unread_around(*labels)
+    around = find_unlisted_images(*labels, config.only_listed is False)
+    root = folder_of(config.labels, None, config)
+    new = _new(around, root, taken)
     leave_out = config.only_listed
     if leave_out is None:
         leave_out = others_left_out(config.labels, config.format)
-    if found and leave_out:
-        notes.append(f"{counted(len(found), 'image')} of {root} not listed: left out")
-    elif found:
-        notes.append(
-            f"{counted(len(found), 'image')} of {root} not listed: taken as unlabelled "
-            "training images (--only-listed leaves them out)"
-        )
-        names += found
-        paths += found.values()
+    if new:
+        what = "left out"
+        if not leave_out:
+            what = "taken as unlabelled training images (--only-listed leaves them out)"
+        notes.append(f"{counted(len(new), 'image')} of {root} not listed: {what}")
+    unlisted = [] if leave_out else [*new.items()]
     if config.unlabelled is not None:
         folder = config.unlabelled
-        taken |= set(map(_same, paths))
         there = list_images(folder)
-        more = _new(there, folder, taken)
+        more = _new(there, folder, taken | {_same(path) for _, path in unlisted})
         if not more:
             raise InputError(
                 f"{folder}: expected unlabelled images, found none that is not used already"
@@ -163,14 +151,14 @@ def _with_unlisted(
         if len(more) < len(there):
             used = counted(len(there) - len(more), "image")
             notes.append(f"{used} of {folder} used already: not taken as unlabelled")
-        names += [f"{Path(folder).resolve().name}/{name}" for name in more]
-        paths += more.values()
         notes.append(f"{counted(len(more), 'unlabelled training image')} from {folder}")
+        name = Path(folder).resolve().name
+        unlisted += [(f"{name}/{image}", path) for image, path in more.items()]
     try:
-        table = listed.table.with_unlabelled(names)
+        table = listed.table.with_unlabelled([name for name, _ in unlisted])
     except InputError as problem:
         raise InputError(f"{config.unlabelled}: {problem}") from None
-    return table, [*listed.paths, *paths], notes
+    return ListedImages(table, [*listed.paths, *(path for _, path in unlisted)])
 
 
 def _new(names: list[str], root: str, taken: set[str]) -> dict[str, str]:
@@ -185,24 +173,89 @@ def _same(path: str) -> str:
     return normalize_name(os.path.realpath(path))
 
 
+def _without_overlap(
+    training: ListedImages, validation: ListedImages, notes: list[str]
+) -> tuple[ListedImages, ListedImages, IndexArray]:
+    """Training file, validation file, and rows of the former that are not trained on.
+
+    These are the images of both files that the validation file labels completely; they get its
+    labels. Others of both files are trained on, and left out of the validation.
+    """
+    pairs = np.array(same_files(training.paths, validation.paths), dtype=np.int64).reshape(-1, 2)
+    held = validation.table.values
+    is_known = per_image(held)[pairs[:, 1]] == held.shape[1]
+    rows, theirs = pairs[is_known].T
+    if len(rows):
+        values = training.table.values.copy()
+        values[rows] = held[theirs]
+        training = replace(training, table=training.table.with_values(values))
+        images = counted(len(rows), "image")
+        notes.append(f"{images} of the validation file also in the training file: not trained on")
+    if not is_known.all():
+        images = counted(int((~is_known).sum()), "image")
+        notes.append(
+            f"{images} of the validation file also in the training file, and not labelled "
+            "completely: trained on, and left out of the validation"
+        )
+    kept = np.setdiff1d(np.arange(len(held)), pairs[~is_known, 1])
+    return training, validation.take(kept), np.unique(rows)
+
+
+def _keep_validation_apart(validation: ListedImages, test: ListedImages, config: RunConfig) -> None:
+    """Nothing is chosen on test: the two files must not share images."""
+    tested = {os.path.realpath(path) for path in test.paths}
+    shared = sum(os.path.realpath(path) in tested for path in validation.paths)
+    if shared:
+        raise InputError(
+            f"--validation-labels {named(config.validation_labels or ())}: "
+            f"{counted(shared, 'image')} also in the test file {named(config.test_labels or ())}, "
+            "and nothing is chosen on test; leave them out of one of the two"
+        )
+
+
+def keep_test_apart(
+    training: ListedImages, test: ListedImages, config: RunConfig, way_out: str
+) -> list[str]:
+    """Refuse tests on images that are trained on, be it as a copy; a note where that is allowed."""
+    shared = same_files(training.paths, test.paths)
+    if not shared:
+        return []
+    row, first = shared[0]
+    name, trained = test.table.images[first], training.table.images[row]
+    copy = "" if name == trained else f" = {trained!r}"
+    where = named(config.test_labels or f"the test part of {named(config.labels)}")
+    what = f"{where}: {counted(len(shared), 'image')} also trained on, the first {name!r}{copy}"
+    if config.overlap == "refuse":
+        raise InputError(f"{what}; {way_out}, or go on with --overlap allow")
+    return [f"{what}: figures on test are too good"]
+
+
 def _grouped(
-    table: LabelTable, others: list[ListedImages], config: RunConfig
-) -> tuple[LabelTable, list[ListedImages], list[str]]:
-    """All images with their groups, and what to tell about them."""
-    tables = [table, *(part.table for part in others)]
+    training: ListedImages,
+    test: ListedImages | None,
+    own: ListedImages | None,
+    config: RunConfig,
+    notes: list[str],
+) -> tuple[ListedImages, ListedImages | None, ListedImages | None]:
+    """The images with their groups, and notes on them."""
+    parts = [part for part in (training, test, own) if part is not None]
+    tables = [part.table for part in parts]
     if config.groups is not None:
         tables = with_groups(tables, config.groups, named(config.labels))
-    table, *rest = tables
-    others = [replace(part, table=each) for part, each in zip(others, rest, strict=True)]
-    if table.groups is None:
-        return table, others, []
-    sizes = Counter(name for name in table.groups if name)
-    notes = [f"{sizes.total():,} images in {counted(len(sizes), 'group')}, which no split parts"]
-    shared = {name for part in rest for name in part.groups or ()} & sizes.keys()
+    training = replace(training, table=tables[0])
+    if test is not None:
+        test = replace(test, table=tables[1])
+    if own is not None:
+        own = replace(own, table=tables[-1])
+    sizes = Counter(name for name in tables[0].groups or () if name)
+    if tables[0].groups is not None:
+        count = counted(len(sizes), "group")
+        notes.append(f"{sizes.total():,} images in {count}, which no split parts")
+    shared = {name for table in tables[1:] for name in table.groups or ()} & sizes.keys()
     if shared:
         what = "of the test or validation file also among the training images"
         notes.append(f"{counted(len(shared), 'group')} {what}, as {min(shared)!r}")
-    return table, others, notes
+    return training, test, own
 
 
 def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelTable]:
@@ -213,9 +266,9 @@ def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelT
     else:
         groups = read_groups(rule)
         groups |= {file: groups[name] for name, file in match_known(groups, names, rule).items()}
-    table, *others = (with_groups_of(each, groups) for each in tables)
-    if not any(table.groups or ()):
+    tables = [with_groups_of(table, groups) for table in tables]
+    if not any(tables[0].groups or ()):
         raise InputError(
             f"groups {rule}: no image of {labels} is in a group; expected names as in that file"
         )
-    return [table, *others]
+    return tables

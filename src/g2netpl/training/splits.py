@@ -21,6 +21,10 @@ class ListedImages:
     table: LabelTable
     paths: list[str]
 
+    def take(self, rows: IndexArray) -> "ListedImages":
+        """Some of them."""
+        return ListedImages(self.table.take(rows), [self.paths[row] for row in rows])
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -28,53 +32,45 @@ class TrainingData:
 
     table: LabelTable  # the file as it is, and the images that it does not list
     training: IndexArray  # rows that are trained on
-    visible: LabelTable  # their labels, as far as the training may know them
+    visible: LabelTable  # their labels, as far as the run may know them
     held_out: IndexArray  # rows of the same file that are not trained on; may be empty
     validation: LabelTable | None = None  # their labels, or those of an own validation file
     test: ListedImages | None = None
     paths: list[str] = field(default_factory=list)  # of all images
     validation_paths: list[str] | None = None  # of the user's own file
     note: str = ""  # how the epoch will be chosen
-    notes: tuple[str, ...] = ()  # what else a person should be told
+    notes: tuple[str, ...] = ()  # what else a person should know
 
     @property
     def hides_truth(self) -> bool:
-        """True where the setting hid labels that the file knows."""
+        """True if the setting hid labels that the file knows."""
         return self.table.take(self.training).observed_fraction > self.visible.observed_fraction
 
     @property
-    def all_paths(self) -> list[str]:
-        """Every picture that the training looks at."""
-        test = [] if self.test is None else self.test.paths
-        return [*self.paths, *(self.validation_paths or []), *test]
+    def files(self) -> dict[str, ListedImages]:
+        """The images of each label file."""
+        files = {"training": ListedImages(self.table, self.paths)}
+        if self.validation_paths is not None and self.validation is not None:
+            files["validation"] = ListedImages(self.validation, self.validation_paths)
+        return files if self.test is None else {**files, "test": self.test}
 
     @property
     def all_images(self) -> list[tuple[str, str, str, int]]:
-        """Path, name, group and part of every picture: 0 training, 1 validation, 2 test."""
-        parts = np.zeros(len(self.table), dtype=np.int64)
-        parts[self.held_out] = 1
-        tables = [(self.paths, self.table, parts.tolist())]
-        if self.validation_paths is not None and self.validation is not None:
-            tables.append((self.validation_paths, self.validation, [1] * len(self.validation)))
-        if self.test is not None:
-            tables.append((self.test.paths, self.test.table, [2] * len(self.test.table)))
-        return [
-            each
-            for paths, table, places in tables
-            for each in zip(
-                paths, table.images, table.groups or [""] * len(table), places, strict=True
-            )
-        ]
+        """Path, name, group and split of every image: 0 training, 1 validation, 2 test."""
+        images: list[tuple[str, str, str, int]] = []
+        for name, listed in self.files.items():
+            table, number = listed.table, ("training", "validation", "test").index(name)
+            splits = np.full(len(table), number)
+            if name == "training":
+                splits[self.held_out] = 1
+            groups = table.groups or [""] * len(table)
+            images += zip(listed.paths, table.images, groups, splits.tolist(), strict=True)
+        return images
 
     @property
     def fingerprints(self) -> dict[str, str]:
         """What the label files say, in short."""
-        tables = {
-            "training": self.table,
-            "validation": None if self.validation_paths is None else self.validation,
-            "test": None if self.test is None else self.test.table,
-        }
-        return {name: table.fingerprint() for name, table in tables.items() if table is not None}
+        return {name: listed.table.fingerprint() for name, listed in self.files.items()}
 
 
 def observe_data(config: TrainConfig, table: LabelTable) -> TrainingData:
@@ -89,21 +85,27 @@ def observe_data(config: TrainConfig, table: LabelTable) -> TrainingData:
 def split_and_observe(
     table: LabelTable,
     setting: Setting,
-    share: float,
+    fraction: float,
     seed: int,
-    by_one: bool = False,
+    single_label: bool = False,
     apart: IndexArray | None = None,
 ) -> TrainingData:
-    """Hold out a share of the images that something is known about, observe the others.
+    """Hold out a fraction of the images that something is known about, observe the others.
 
-    None are held out that nothing could be chosen by, or that nothing could be learnt without.
-    `by_one` says that each image has one class, so that who knows it knows all. Without a share,
-    rows that are kept `apart` are not trained on.
+    None are held out if nothing could be chosen by them, or learnt without them. Without a
+    fraction, rows that are kept `apart` are not trained on.
     """
-    training, held_out = _split(table, setting, share, seed)
+    if not setting.spml_compatible:
+        training, held_out = split_table(table, fraction, seed, np.flatnonzero(table.labelled))
+    elif fraction and table.groups is not None:
+        raise InputError(
+            f"setting {setting}: the benchmark's split knows no groups; leave out @spml"
+        )
+    else:
+        training, held_out = split_indices(len(table), fraction, SPML_SEED, True)
     validation, why = table.take(held_out), ""
     if not len(held_out):
-        asked = round(share * int(table.labelled.sum())) > 0
+        asked = round(fraction * int(table.labelled.sum())) > 0
         why = "every group has all of a class, or all images" if asked else "no validation images"
     elif not can_choose_by(validation.values):
         why = unranked(validation, "held-out images")
@@ -116,7 +118,7 @@ def split_and_observe(
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
         visible = observe(table.take(training), setting, seed)
-    if by_one:
+    if single_label:
         visible = complete_single_labels(visible)
     if why:
         return TrainingData(table, training, visible, held_out, note=last_epoch(why))
@@ -146,15 +148,3 @@ def unranked(table: LabelTable, whose: str) -> str:
     if can_rank(table.values):
         return f"too few negatives are known among the {whose}"
     return f"no class has both a positive and a negative among the {whose}"
-
-
-def _split(
-    table: LabelTable, setting: Setting, share: float, seed: int
-) -> tuple[IndexArray, IndexArray]:
-    if not setting.spml_compatible:
-        return split_table(table, share, seed, np.flatnonzero(table.labelled))
-    if share and table.groups is not None:
-        raise InputError(
-            f"setting {setting}: the benchmark's split knows no groups; leave out @spml"
-        )
-    return split_indices(len(table), share, SPML_SEED, True)
