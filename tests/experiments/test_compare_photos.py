@@ -256,7 +256,7 @@ def test_without_known_negatives_in_the_test_nothing_is_trained(compare, photos,
     ("more", "message"),
     [
         (["--methods", "an", "--image-size", "32"], "--image-size: for images, with --labels"),
-        (["--methods", "fixmatch"], "use it with --labels and --mode partial or full"),
+        (["--methods", "fixmatch"], "compares two augmentations of images (mode partial or full)"),
         (["--methods", "an", "--labels", "nowhere.csv"], "nowhere.csv: no such file or folder"),
     ],
 )

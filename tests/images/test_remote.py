@@ -335,7 +335,7 @@ def test_names_that_lead_out_lead_nowhere(store, photos):
 
 def test_an_address_stays_as_it_is_in_a_configuration(tmp_path):
     from g2netpl.runs.config_file import read_keys
-    from g2netpl.training.checks import check_config
+    from g2netpl.training.configuration import check_config
 
     file = tmp_path / "keys.toml"
     text = 'labels = ["a.csv", "s3://bucket/b.csv"]\nimages = "s3://bucket/x"\noutput = "o"\n'

@@ -13,7 +13,7 @@ from g2netpl.runs.bounds import (
     lower_bound,
     too_few,
 )
-from g2netpl.training.foresight import foresee
+from g2netpl.training.configuration import precision_support_note
 
 numbers = st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.7, 0.9]), min_size=1, max_size=40)
 
@@ -129,29 +129,19 @@ def held_out(*positives):
     return LabelTable(names, tuple("abcdefghij"[: len(positives)]), values)
 
 
-def test_a_training_tells_before_it_begins_what_cannot_be_promised():
-    told = foresee("precision:0.9", held_out(22, 40, 21, 3, 0, 5, 6, 7), 1.0, False)
-    assert "2 of 8 classes have the 22 validation positives" in told
-    assert (
-        "6 have fewer, 'e' (0), 'd' (3), 'f' (5), 'g' (6), 'h' (7) and 1 more: they will be pooled"
-        in told
-    )
-    assert "22 positives of each class" in told
-    told = foresee("precision:0.9", held_out(3, 4, 50), 1.0, False)
-    assert "2 have fewer, 'a' (3), 'b' (4): they will never be proposed, having 7 together" in told
-    assert "2 of 2 classes have" in foresee("precision:0.9", held_out(30, 50), 1.0, False)
-
-
-def test_without_negatives_it_says_what_is_done_instead():
+def test_before_a_run_it_is_known_which_classes_have_enough_validation_labels():
+    note = precision_support_note("precision:0.9", held_out(22, 40, 21, 3, 0, 5, 6, 7), 1.0)
+    assert "2 of 8 classes have the 22 validation positives" in note
+    assert "the others are pooled" in note
+    assert precision_support_note("precision:0.9", held_out(30, 50), 1.0).endswith("of their own")
     tags = held_out(22, 40)
-    tags = LabelTable(tags.images, tags.classes, np.where(tags.values == 1, 1, -1).astype(np.int8))
-    assert "so that k per image come out" in foresee("precision:0.8", tags, 1.0, False)
-    told = foresee("precision:0.8", None, 1.0, True)
-    assert "no images are held out" in told
-    assert "at a chance of 0.8, by the softmax" in told
-    assert "11 positives of a class" in told
+    tags = tags.with_values(np.where(tags.values == 1, 1, -1))
+    for validation in (tags, None):
+        note = precision_support_note("precision:0.8", validation, 1.0)
+        assert "not guaranteed" in note
+        assert "with 11 positives of a class" in note
 
 
 @pytest.mark.parametrize("rule", ["f1", "expected"])
 def test_of_other_rules_there_is_nothing_to_tell(rule):
-    assert foresee(rule, None, 1.0, False) == ""
+    assert precision_support_note(rule, None, 1.0) == ""

@@ -13,8 +13,12 @@ from small_trainer import small_trainer
 from g2netpl import RunConfig, train
 from g2netpl.core.methods import METHODS
 from g2netpl.core.models import BACKBONES, build_backbone
-from g2netpl.training.checks import check_config
-from g2netpl.training.resolved import resolve_mode, resolved_configuration, weights_identity
+from g2netpl.training.configuration import (
+    check_config,
+    resolve_mode,
+    resolved_configuration,
+    weights_identity,
+)
 from g2netpl.utils.errors import InputError
 
 
@@ -139,7 +143,7 @@ def test_a_resumed_run_keeps_its_mode(config, own_weights, monkeypatch):
     chosen = config(weights=own_weights, device="auto")
     with pytest.raises(RuntimeError, match="stopped"):
         train(chosen, on_epoch=stop)
-    monkeypatch.setattr("g2netpl.training.resolved.on_cpu", lambda config: False)
+    monkeypatch.setattr("g2netpl.training.configuration.on_cpu", lambda config: False)
     assert resolve_mode(chosen)[0] == "full"  # on a machine with a GPU
     run, _ = printed(chosen, resume=True)
     assert run.config.mode == "linear"
@@ -151,7 +155,7 @@ def test_a_resumed_run_keeps_its_mode(config, own_weights, monkeypatch):
         ({"precision": "fp16"}, "fp16 needs a GPU"),
         ({"optimizer": "adamm"}, "unknown optimizer 'adamm' .*did you mean 'adam'"),
         ({"method": "fixmatch", "mode": "linear"}, "compares two augmentations of images"),
-        ({"method": "bce"}, "method bce needs full labels: use it with --setting full"),
+        ({"method": "bce"}, "method bce needs full labels \\(setting full\\)"),
         ({"mode": "linear", "train_from": "9"}, "--train-from: .* use --mode partial"),
         ({"method": "ups", "mode": "lp-ft"}, "trains the model from scratch in each round"),
     ],

@@ -578,7 +578,7 @@ def test_the_rule_of_the_thresholds_is_said(folder, capsys):
     ]
     assert main(["train", *arguments, *more, *QUICK]) == 0
     said = capsys.readouterr().out
-    assert "precision:0.9: cannot be promised, since no images are held out with labels" in said
+    assert "precision:0.9: not guaranteed, since no validation labels have positives and" in said
     assert "thresholds: expected, by k = 2.30" in said
     arguments[1] = str(folder / "truth.csv")
     assert main(["train", *arguments, *more, *QUICK, "--overwrite"]) == 0

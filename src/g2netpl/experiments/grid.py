@@ -13,7 +13,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.checks import check_config, check_method
+from g2netpl.training.configuration import check_config, check_method
 from g2netpl.training.splits import check_learnable, split_and_observe
 from g2netpl.utils.errors import InputError, counted
 

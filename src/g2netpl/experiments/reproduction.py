@@ -18,7 +18,7 @@ from g2netpl.experiments.grid import Cell, Comparison, options_of
 from g2netpl.experiments.paper import Recipe
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.train_config import Mode
-from g2netpl.training.checks import obstacle
+from g2netpl.training.configuration import obstacle
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.progress import Cells

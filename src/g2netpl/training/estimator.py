@@ -25,7 +25,7 @@ from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.runs.train_config import TrainConfig
 from g2netpl.training.calibration import calibrate
-from g2netpl.training.checks import FULL, VIEWS, check_method, check_single_label, check_view
+from g2netpl.training.configuration import check_settings
 from g2netpl.training.datamodule import ImageDataModule, TensorDataModule, backbone_of
 from g2netpl.training.progress import Progress
 from g2netpl.training.results import completed_labels, thresholds_of
@@ -215,9 +215,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
         values |= {"seed": int(seed), "options": dict(self.options or {})}
-        config = TrainConfig.read(values, type(self).__name__)
-        check_single_label(config)
-        return config
+        return TrainConfig.read(values, type(self).__name__)
 
     def _source(self, X: npt.ArrayLike | Images) -> Source:
         """What is to be predicted, of the same kind as in `fit`."""
@@ -247,12 +245,11 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
 
 _SHARED = set(TrainConfig.model_fields) - {"options"}
-_WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='full'"}
 
 
 def _on_features(config: TrainConfig, features: Features, table: LabelTable) -> Trainer:
     config = config.model_copy(update={"mode": "linear"})
-    _check_method(config, table, images=False)
+    check_settings(config, full=table.is_complete, images=False)
     data = observe_data(config, table)
     return Trainer(config, data, TensorDataModule(data, torch.from_numpy(features)))
 
@@ -260,19 +257,13 @@ def _on_features(config: TrainConfig, features: Features, table: LabelTable) -> 
 def _on_images(
     config: TrainConfig, paths: list[str], table: LabelTable, console: Console
 ) -> Trainer:
-    _check_method(config, table, images=True)
+    check_settings(config, full=table.is_complete)
     data = replace(observe_data(config, table), paths=paths)
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     inputs = ImageDataModule(config, data, backbone, console)
     inputs.prepare()
     return Trainer(config, data, inputs)
-
-
-def _check_method(config: TrainConfig, table: LabelTable, images: bool) -> None:
-    check_view(config, "mode='full'")
-    method, full = (config.method, config.options), table.is_complete
-    check_method(*method, full=full, mode=config.mode, images=images, ways_out=_WAYS_OUT)
 
 
 def image_paths(X: object) -> list[str] | None:

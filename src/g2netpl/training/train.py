@@ -20,10 +20,16 @@ from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.tracker_names import is_inside
 from g2netpl.training import expected_positives
 from g2netpl.training.checkpoints import Checkpointing, load_checkpoint, saved
-from g2netpl.training.checks import check_config
+from g2netpl.training.configuration import (
+    check_config,
+    print_summary,
+    resolve_mode,
+    resolved_configuration,
+    versions,
+    weights_identity,
+)
 from g2netpl.training.data import read_training_data
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
-from g2netpl.training.foresight import foresee
 from g2netpl.training.names_only import (
     CLASS_LIST,
     known_classes_only,
@@ -31,13 +37,6 @@ from g2netpl.training.names_only import (
     without_weights,
 )
 from g2netpl.training.progress import Progress
-from g2netpl.training.resolved import (
-    print_summary,
-    resolve_mode,
-    resolved_configuration,
-    versions,
-    weights_identity,
-)
 from g2netpl.training.results import write_results
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trackers import Trackers
@@ -187,10 +186,6 @@ def _train(
             write_decided(folder, decisions)
     interrupts.begun(command)
     print_summary(console, trainer)
-    is_presence = trainer.annotation == "sampled"
-    note = foresee(config.thresholds, data.validation, trainer.k, is_presence)
-    if note:
-        console.print(note)
     say = None if console.quiet else console.print
     names = config.log_with if distributed.is_main() else ()
     with Trackers(names, folder, about["config"], say) as trackers:

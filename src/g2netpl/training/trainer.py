@@ -38,9 +38,9 @@ from g2netpl.runs.prior import FoundPrior, find_prior
 from g2netpl.runs.records import Epoch
 from g2netpl.runs.train_config import PhaseMode, TrainConfig
 from g2netpl.training import expected_positives
+from g2netpl.training.configuration import resolve_annotation
 from g2netpl.training.datamodule import DataModule
 from g2netpl.training.diagnostics import Diagnostics
-from g2netpl.training.resolved import resolve_annotation
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
 from g2netpl.utils.arrays import Scores

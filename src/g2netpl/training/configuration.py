@@ -1,0 +1,255 @@
+"""What a configuration stands for: what does not fit is rejected before any data are read, and
+every `auto` and `none` is resolved before the first epoch, printed once and saved with the run."""
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from g2netpl.core.lite import SHA256
+from g2netpl.core.methods import find_method
+from g2netpl.core.models import build_optimizer, is_pretrained
+from g2netpl.labels.files import of_each
+from g2netpl.labels.missingness import infer_mechanism, informative_rows
+from g2netpl.labels.settings import Setting
+from g2netpl.labels.table import POSITIVE, LabelTable, per_class
+from g2netpl.runs.bounds import fewest_positives
+from g2netpl.runs.config import PATHS, RunConfig, is_path
+from g2netpl.runs.thresholds import parse_rule
+from g2netpl.runs.train_config import AskedMode, PhaseMode, TrainConfig
+from g2netpl.training.splits import TrainingData
+from g2netpl.utils import distributed
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.image_refs import file_digest
+from g2netpl.utils.options import short_number
+
+if TYPE_CHECKING:
+    from g2netpl.training.trainer import Trainer
+
+
+def on_cpu(config: TrainConfig) -> bool:
+    """Whether a run trains on the CPU."""
+    return config.device == "cpu" or not torch.accelerator.is_available()
+
+
+def resolve_mode(config: TrainConfig) -> tuple[PhaseMode, str]:
+    """The mode that `auto` stands for, and why."""
+    if config.train_from is not None:
+        return "partial", f"blocks from {config.train_from} on"
+    if not is_pretrained(config.backbone, config.pretrained, config.weights):
+        return "full", f"the backbone {config.backbone} starts with random weights"
+    trained: PhaseMode = "partial" if on_cpu(config) and config.augment != "weak" else "full"
+    if find_method(config.method).method.augmentations == 2:
+        return trained, f"{config.method} compares two augmentations"
+    if config.augment not in ("plain", "paper"):
+        return trained, f"a frozen backbone has no {config.augment} augmentations"
+    if on_cpu(config):
+        return "linear", "pretrained backbone without a GPU"
+    return "full", "on a GPU"
+
+
+def obstacle(
+    name: str, changes: Mapping[str, Any], *, full: bool, mode: AskedMode, images: bool = True
+) -> str | None:
+    """Why a method cannot be trained on such labels in such a mode; None if it can."""
+    entry = find_method(name)
+    if entry.full_labels and not full:
+        return "needs full labels (setting full)"
+    if entry.method.augmentations == 2 and (mode == "linear" or not images):
+        return "compares two augmentations of images (mode partial or full)"
+    if mode == "lp-ft" and getattr(entry.options(changes), "rounds", 1) > 1:
+        return "trains the model from scratch in each round (mode linear or full)"
+    return None
+
+
+def check_method(
+    name: str, changes: Mapping[str, Any], *, full: bool, mode: AskedMode, images: bool = True
+) -> None:
+    """Reject a method that cannot be trained like this."""
+    why = obstacle(name, changes, full=full, mode=mode, images=images)
+    if why is not None:
+        raise InputError(f"method {name} {why}")
+
+
+def check_settings(config: TrainConfig, *, full: bool, images: bool = True) -> None:
+    """Reject a method, an augmentation or single-label settings that do not fit."""
+    check_method(config.method, config.options, full=full, mode=config.mode, images=images)
+    if config.augment == "pair" and config.phases[-1] == "linear":
+        raise InputError(
+            "augment pair: a frozen backbone sees each image once; two augmentations need mode "
+            "partial or full"
+        )
+    if config.single_label and config.expected_positives not in ("estimate", "truth", 1.0):
+        raise InputError(
+            f"expected_positives: {config.expected_positives:g}, but with --single-label it is "
+            "1: leave one of them out"
+        )
+    if config.single_label and config.thresholds.startswith("precision"):
+        raise InputError(
+            f"thresholds {config.thresholds}: with --single-label every image gets its most "
+            "probable class; leave it out, and use g2netpl complete --confidence P or "
+            "predict --threshold P"
+        )
+
+
+def check_config(config: RunConfig) -> RunConfig:
+    """The configuration with mode, options and paths resolved; what does not fit is rejected."""
+    if config.mode == "auto":
+        config = config.model_copy(update={"mode": resolve_mode(config)[0]})
+    check_settings(config, full=Setting.parse(config.setting).kind == "full")
+    last = config.phases[-1]
+    if config.train_from is not None and last != "partial":
+        raise InputError(
+            f"train_from: there is no such block in mode {config.mode}: use --mode partial"
+        )
+    if last == "partial" and config.augment == "weak":
+        raise InputError(
+            "augment weak: activations of shifted images are not cached; use another augmentation, "
+            "or --mode full"
+        )
+    if config.precision == "fp16" and on_cpu(config):
+        raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
+    for kind in (name.partition(":")[0] for name in config.log_with):
+        if find_spec(kind) is None:
+            raise InputError(
+                f"--log-with {kind}: the package {kind} is not installed; "
+                "install it, or all with pip install 'g2netpl[trackers]'"
+            )
+    build_optimizer(config.optimizer, [{"params": [nn.Parameter(torch.zeros(1))]}], config.lr(last))
+    options = find_method(config.method).options(config.options)
+    changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
+    for name in PATHS:  # a run can be resumed from any folder
+        value = getattr(config, name)
+        if value is not None and is_path(name, value):
+            changes[name] = of_each(value, os.path.abspath)
+    return config.model_copy(update=changes)
+
+
+def resolve_annotation(
+    config: TrainConfig, data: TrainingData, k: float, at_random: bool
+) -> tuple[str, str]:
+    """The annotation model of the labels, and why.
+
+    `at_random`: likely labels are known as often as others, as far as anybody looked.
+    """
+    wanted = config.annotation or find_method(config.method).annotation
+    if wanted == "sampled" and len(data.table.classes) < 2:
+        raise InputError(
+            "annotation sampled: expected two classes or more, got one; use --annotation random"
+        )
+    if wanted != "auto":
+        return wanted, "given" if config.annotation else "default of the method"
+    if config.single_label and len(data.table.classes) > 1:
+        return "sampled", "one class per image"
+    if config.mode != "linear" and not is_pretrained(
+        config.backbone, config.pretrained, config.weights
+    ):
+        return "random", "the backbone starts with random weights"
+    return infer_mechanism(data.visible.values, k, at_random)
+
+
+def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
+    """Every value that the configuration leaves open, as it is used; nothing is `auto` or None."""
+    config = trainer.config
+    found: dict[str, Any] = {
+        "mode": config.mode,
+        "epochs": {phase.mode: phase.epochs for phase in trainer.phases},
+        "learning_rate": {phase.mode: config.lr(phase.mode) for phase in trainer.phases},
+        "annotation": trainer.annotation,
+        "expected_positives": trainer.k,
+        "prior": trainer.prior.kind,
+        "options": trainer.method.resolved_options(),
+        "device": trainer.device.type,
+        "ranks": distributed.size(),
+        "max_unreadable": config.most_unreadable(len(trainer.data.table)),
+        "epoch_chosen_by": trainer.data.note,
+    }
+    if trainer.annotation == "sampled":
+        found["softmax_learning_rate_scale"] = trainer.softmax_scale
+    if trainer.mode == "partial":
+        found["train_from"] = trainer.inputs.split.at
+    return found
+
+
+def weights_identity(config: TrainConfig) -> dict[str, Any]:
+    """Which weights the backbone starts with: name, SHA-256 if known, and resolution."""
+    digest, source = None, "random"
+    if config.weights is not None:  # a file that does not exist is reported later
+        content, source = file_digest(config.weights), "file"
+        digest = None if content is None else content.hex()
+    elif is_pretrained(config.backbone, config.pretrained, None):
+        digest = SHA256.get(config.backbone)
+        source = "timm" if digest is None else "pretrained"
+    name, size = config.backbone, config.image_size
+    return {"name": name, "source": source, "sha256": digest, "image_size": size}
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that the results depend on."""
+    packages = ("g2netpl", "torch", "timm", "numpy")
+    found = {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return found | {"onnxruntime": version("onnxruntime") if find_spec("onnxruntime") else "none"}
+
+
+def print_summary(console: Console, trainer: "Trainer") -> None:
+    """The resolved configuration, and notes about the data."""
+    config, data, prior = trainer.config, trainer.data, trainer.prior
+    for note in data.notes:
+        console.print(f"note: {note}")
+    found = resolved_configuration(trainer)
+    open_options = [name for name, value in trainer.method.options if value is None]
+    options = ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in found["options"].items()
+        if name in (*config.options, *open_options)
+    )
+    epochs = ", ".join(
+        f"{count} {name} (learning rate {short_number(found['learning_rate'][name])})"
+        for name, count in found["epochs"].items()
+    )
+    begins = f", from {found['train_from']} on" if "train_from" in found else ""
+    ranks = f", {found['ranks']} ranks" if found["ranks"] > 1 else ""
+    lines = {
+        "data": f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
+        f"{len(data.visible):,} images with {data.visible.observed_fraction:.2%} of their labels "
+        "observed",
+        "method": f"{config.method} ({options})" if options else config.method,
+        "annotation": f"{trainer.annotation} ({trainer.annotation_reason})",
+        "k": f"{trainer.k:.2f} expected positives per image ({trainer.k_origin})",
+        "prior": prior.reason if prior.kind == "names" else f"{prior.kind} ({prior.reason})",
+        "model": f"{config.backbone} at {config.image_size} px, {found['mode']}{begins}",
+        "epochs": f"{epochs}; batch size {config.batch_size}, {config.optimizer}, "
+        f"seed {config.seed}, {found['device']}{ranks}",
+        "best epoch": data.note,
+    }
+    for name, text in lines.items():
+        console.print(f"{name + ':':12}{text}")
+    note = precision_support_note(config.thresholds, data.validation, trainer.k)
+    if note:
+        console.print(note)
+
+
+def precision_support_note(rule: str, validation: LabelTable | None, k: float) -> str:
+    """Which classes have enough validation labels for a guaranteed precision; "" if all have."""
+    name, target = parse_rule(rule)
+    if name != "precision":
+        return ""
+    needed = fewest_positives(target)
+    if validation is None or not len(rows := informative_rows(validation.values, k)):
+        return (
+            f"thresholds {rule}: not guaranteed, since no validation labels have positives and "
+            f"negatives. Use --validation-labels with {needed} positives of a class or more."
+        )
+    positives = per_class(validation.values[rows], POSITIVE)
+    enough, classes = int((positives >= needed).sum()), len(positives)
+    return (
+        f"thresholds {rule}: {enough} of {classes} classes have the {needed} validation positives "
+        f"for a threshold of their own"
+        + ("" if enough == classes else "; the others are pooled, or never proposed")
+    )
