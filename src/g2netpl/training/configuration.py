@@ -180,14 +180,19 @@ def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
 def weights_identity(config: TrainConfig) -> dict[str, Any]:
     """Which weights the backbone starts with: name, SHA-256 if known, and resolution."""
     digest, source = None, "random"
-    if config.weights is not None:  # a file that does not exist is reported later
-        content, source = file_digest(config.weights), "file"
-        digest = None if content is None else content.hex()
+    if config.weights is not None:
+        digest, source = digest_of(config.weights), "file"
     elif is_pretrained(config.backbone, config.pretrained, None):
         digest = SHA256.get(config.backbone)
         source = "timm" if digest is None else "pretrained"
     name, size = config.backbone, config.image_size
     return {"name": name, "source": source, "sha256": digest, "image_size": size}
+
+
+def digest_of(path: str) -> str | None:
+    """SHA-256 of a file; None if it does not exist, which is reported later."""
+    digest = file_digest(path)
+    return None if digest is None else digest.hex()
 
 
 def versions() -> dict[str, str]:

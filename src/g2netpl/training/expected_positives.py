@@ -19,7 +19,6 @@ tell little a mean of the two. dev/log/estimate-of-k.md has the errors.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +46,6 @@ from g2netpl.labels.table import (
     per_class,
     per_image,
 )
-from g2netpl.runs.records import read_training
 from g2netpl.runs.train_config import TrainConfig
 from g2netpl.training.datamodule import DataModule
 from g2netpl.training.splits import TrainingData
@@ -100,12 +98,6 @@ def find(config: TrainConfig, data: TrainingData, inputs: DataModule) -> Expecte
     return estimate(
         data.visible.values, validation, lambda rows: inputs.some_features(rows, mode), config.seed
     )
-
-
-def as_before(folder: str | Path, origin: str) -> Expected:
-    """What an earlier run found, which is resumed or continued after a review."""
-    about = read_training(folder)
-    return Expected(about["expected_positives"], origin, at_random=about["annotation"] != "sampled")
 
 
 def _of_truth(labels: LabelMatrix) -> float:
