@@ -156,7 +156,7 @@ def test_a_resumed_run_keeps_its_mode(config, own_weights, monkeypatch):
         ({"optimizer": "adamm"}, "unknown optimizer 'adamm' .*did you mean 'adam'"),
         ({"method": "fixmatch", "mode": "linear"}, "compares two augmentations of images"),
         ({"method": "bce"}, "method bce needs full labels \\(setting full\\)"),
-        ({"mode": "linear", "train_from": "9"}, "--train-from: .* use --mode partial"),
+        ({"mode": "linear", "train_from": "9"}, "train_from: .* use --mode partial"),
         ({"method": "ups", "mode": "lp-ft"}, "trains the model from scratch in each round"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
