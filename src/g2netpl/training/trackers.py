@@ -14,14 +14,15 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from g2netpl.runs.folder import TRACKERS as STATE
+from g2netpl.training.trainer import Callback, Trainer
 from g2netpl.utils.files import read_json, write_json
 
 Flat = dict[str, Any]
@@ -97,7 +98,7 @@ def _set_up_mlflow(where: str) -> None:
         mlflow.set_tracking_uri(where)
 
 
-class Trackers(AbstractContextManager[Any]):
+class Trackers(Callback):
     """All trackers of one training; without `say`, Python's warnings get what goes wrong."""
 
     def __init__(self, names: Iterable[str], folder: Path, config: Flat, say: Say | None) -> None:
@@ -106,6 +107,14 @@ class Trackers(AbstractContextManager[Any]):
         self.memory: dict[str, Flat] = read_json(folder / STATE) or {}
         for name in names:
             self._try(name, partial(self._start, name, _flat(config)))
+
+    def on_epoch_end(self, trainer: Trainer) -> None:
+        """Log the epoch."""
+        self.epoch(trainer.state.history)
+
+    def on_phase_start(self, trainer: Trainer) -> None:
+        """Log the epochs that a run which is resumed could not log any more."""
+        self.epoch(trainer.state.history)
 
     def epoch(self, history: Iterable[Mapping[str, Any]]) -> None:
         """Log the epochs that a tracker does not have yet."""
@@ -118,6 +127,9 @@ class Trackers(AbstractContextManager[Any]):
         for name, tracked in list(self.tracked.items()):
             self._try(name, partial(tracked.log, numbers, self.memory[name]["epoch"], True))
         self._end("FINISHED")
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:  # a signal is no Exception
