@@ -278,45 +278,6 @@ def test_tags_as_test_labels_give_no_map(config, photos, tmp_path, capsys):
     assert "test mAP is undefined" in capsys.readouterr().out
 
 
-def test_a_collapse_of_the_predictions_is_said_once(capsys):
-    from rich.console import Console
-
-    from g2netpl.training.progress import warn_of_collapse
-
-    history = []
-    for seen in (9.0, 9.0, 9.0, 9.5, 9.0):
-        history.append({"predicted_positives": seen, "soft_positives": 1.0})
-        warn_of_collapse(Console(width=200), history, 2.0, 5)
-    said = capsys.readouterr().out
-    assert "predicts 9.50 positives per image, k is 2.00; if what it adds suffers" in said
-    assert said.count("predicts") == 1
-
-
-@pytest.mark.parametrize(
-    ("moved", "after"),
-    [
-        ((0.45, 0.1, 0.05, 0.02), None),  # decided at once, and settled
-        ((0.0, 0.2, 0.4, 0.28, 0.4), None),
-        ((None, None, None), None),  # a method without soft labels
-        ((0.1, 0.5, 0.9, 0.98, 0.99), 3),
-    ],
-)
-def test_labels_that_jump_are_told_once(capsys, moved, after):
-    from rich.console import Console
-
-    from g2netpl.training.progress import warn_of_jumps
-
-    history, told = [], []
-    for epoch, each in enumerate(moved, start=1):
-        history.append({"movement": each})
-        warn_of_jumps(Console(width=200), history)
-        said = capsys.readouterr().out
-        if said:
-            assert f"oscillate, by {each:.2f} on average" in said
-            told.append(epoch)
-    assert told == ([] if after is None else [after])
-
-
 def test_k_is_given_estimated_or_true(config, photos):
     truth = read_labels(photos / "train.csv")
     described = {}

@@ -20,7 +20,6 @@ from torch import nn
 
 from g2netpl.core.equations import regret
 from g2netpl.images.loader import epoch_groups
-from g2netpl.training.progress import collapsed
 from g2netpl.training.trainer import Callback, NumericalStop
 
 HIDDEN = VISIBLE[:60] == -1
@@ -171,12 +170,6 @@ def test_without_unobserved_labels_there_is_no_equilibrium_to_stop_at():
     assert state.finished == 6
     assert state.history[-1]["regret"] is None
     assert state.history[-1]["undecided"] is None
-
-
-def test_a_collapse_of_the_predictions_is_noticed():
-    assert collapsed({"predicted_positives": 0.3}, 1.0)
-    assert collapsed({"predicted_positives": 3.1}, 1.0)
-    assert not collapsed({"predicted_positives": 2.9}, 1.0)
 
 
 # --- resume --------------------------------------------------------------------------------------
