@@ -29,60 +29,58 @@ from g2netpl.utils.progress import Work
 
 def write_results(trainer: Trainer, folder: Path, began: float, console: Console) -> Result | None:
     """Write model, labels, thresholds and metrics; returns the result, on rank 0 only."""
-    config, state = trainer.config, trainer.state
+    config, state, data, mode = trainer.config, trainer.state, trainer.data, trainer.mode
     calibrate(trainer)
-    splits = _splits(trainer)
-    test = splits.get("test")
-    last = None
-    if test is not None:
-        last = _map(trainer.predict(trainer.last_model, test[0]), test[1])
+    splits: dict[str, tuple[Source, LabelTable]] = {}  # whose labels the run has not seen
+    if data.validation is not None:
+        splits["validation"] = trainer.inputs.held_out(mode), data.validation
+    test, last = trainer.inputs.test(mode), None
+    if test is not None and data.test is not None:
+        splits["test"] = test, data.test.table
+        last = ranked_map(trainer.predict(trainer.last_model, test), data.test.table.values)
     trainer.load_model(state.best_model)
-    best = {name: predict_all(trainer.model, source) for name, (source, _) in splits.items()}
-    every = trainer.inputs.all(trainer.mode)
+    held_out = {
+        name: HeldOut(table, predict_all(trainer.model, source))
+        for name, (source, table) in splits.items()
+    }
+    every = trainer.inputs.all(mode)
     with Work(console, "completing labels", len(every)) as work:
         predicted = predict_all(trainer.model, every, None, work.advance)
     soft = trainer.pseudo_labels()
     if not distributed.is_main():
         return None
     write_bytes(folder / MODEL, save(copy_state(trainer.full_model.eval())))
-    _write_labels(folder, trainer.data, predicted, soft)
-    held_out = {name: HeldOut(table, best[name]) for name, (_, table) in splits.items()}
+    has_soft = np.zeros(len(data.table), dtype=bool)
+    has_soft[data.training] = soft is not None
+    completed = completed_labels(data, predicted, soft)
+    write_saved_labels(folder, data.table, _observed(data), has_soft, completed, predicted)
     write_held_out(folder, held_out)
     _write_thresholds(trainer, folder, held_out, predicted)
+    tested, pseudo_label_map = held_out.get("test"), None
+    if soft is not None and data.hides_truth:
+        pseudo_label_map = ranked_map(soft, data.table.values[data.training])
     return {
         "method": config.method,
         "setting": config.setting,
         "seed": config.seed,
-        "learning_rate": config.lr(trainer.mode),
+        "learning_rate": config.lr(mode),
         "batch_size": config.batch_size,
         "weight": "",
         "best_epoch": state.best_epoch,
         "validation_map": state.best_map,
-        "test_map": None if test is None else _map(best["test"], test[1]),
+        "test_map": None if tested is None else ranked_map(tested.scores, tested.table.values),
         "last_test_map": last,
-        "pseudo_label_map": _pseudo_label_map(trainer.data, soft),
+        "pseudo_label_map": pseudo_label_map,
         "undecided": state.history[-1]["undecided"],
         "seconds": round(time.perf_counter() - began, 3),
     }
-
-
-def _pseudo_label_map(data: TrainingData, soft: Scores | None) -> float | None:
-    """How well the soft labels rank what the setting hid."""
-    if soft is None or not data.hides_truth:
-        return None
-    return ranked_map(soft, data.table.values[data.training])
-
-
-def _map(scores: Scores, table: LabelTable) -> float | None:
-    return ranked_map(scores, table.values)
 
 
 def _write_thresholds(
     trainer: Trainer, folder: Path, held_out: dict[str, HeldOut], predicted: Scores
 ) -> None:
     """Thresholds, chosen on validation images if there are any, and all metrics by them."""
-    data = trainer.data
-    part = held_out.get("validation")
+    data, part = trainer.data, held_out.get("validation")
     held, validation = None, None
     if part is not None:
         held, validation = part.table, (part.scores, part.table.values)
@@ -136,36 +134,17 @@ def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
     return metrics
 
 
-def _splits(trainer: Trainer) -> dict[str, tuple[Source, LabelTable]]:
-    """Images whose labels the training has not seen, with what is known about them."""
-    parts: dict[str, tuple[Source, LabelTable]] = {}
-    inputs, data, mode = trainer.inputs, trainer.data, trainer.mode
-    if data.validation is not None:
-        parts["validation"] = (inputs.held_out(mode), data.validation)
-    test = inputs.test(mode)
-    if test is not None and data.test is not None:
-        parts["test"] = (test, data.test.table)
-    return parts
-
-
-def _write_labels(folder: Path, data: TrainingData, predicted: Scores, soft: Scores | None) -> None:
-    has_soft = np.zeros(len(data.table), dtype=bool)
-    has_soft[data.training] = soft is not None
-    completed = completed_labels(data, predicted, soft)
-    write_saved_labels(folder, data.table, _observed(data), has_soft, completed, predicted)
-
-
 def completed_labels(data: TrainingData, predicted: Scores, soft: Scores | None) -> Scores:
-    """Every label of the table: observed as observed, soft labels where there are, else ŷ."""
+    """Every label of the table: the observed one, else the pseudo-label, else ŷ."""
     observed, completed = _observed(data), predicted.copy()
     if soft is not None:
-        read = ~np.isnan(predicted[data.training]).any(axis=1)
-        completed[data.training[read]] = soft[read]
+        is_read = ~np.isnan(predicted[data.training]).any(axis=1)
+        completed[data.training[is_read]] = soft[is_read]
     return np.where(observed == UNOBSERVED, completed, observed).astype(np.float32)
 
 
 def _observed(data: TrainingData) -> LabelMatrix:
-    """What the training may know about every image."""
+    """What the run may know about every image."""
     observed = data.table.values.copy()
     observed[data.training] = data.visible.values
     return observed
