@@ -10,7 +10,7 @@ from safetensors.torch import save
 from g2netpl.core.inference import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.missingness import informative_rows
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
@@ -105,7 +105,7 @@ def thresholds_of(
         expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else trainer.k
         return thresholds_of_presence(rule, scores.shape[1], k, expected)
     found = choose(rule, validation, scores, trainer.k)
-    if trainer.is_tagged or told:
+    if told or (trainer.data.visible.values == POSITIVE).any():
         return found
     basis = f"the prior only, and k = {k:.2f} expected positives per image"
     even = (0.5,) * scores.shape[1]

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from g2netpl.core.algorithm import POSITIVE, Batch, train_epoch
+from g2netpl.core.algorithm import Batch, train_epoch
 from g2netpl.core.inference import mc_dropout, predict_all, readable_batch
 from g2netpl.core.methods import build_method
 from g2netpl.core.models import Model, batch_norms, build_model, build_optimizer, is_pretrained
@@ -76,7 +75,6 @@ class TrainerState:
 
     phase: int = 0
     finished: int = 0  # epochs of this phase
-    round: int = 0
     step: int = 0
     loss_sum: float = 0.0  # over the images of this epoch
     images: int = 0
@@ -173,11 +171,6 @@ class Trainer:
     def mode(self) -> PhaseMode:
         """What is trained in the last phase."""
         return self.phases[-1].mode
-
-    @property
-    def is_tagged(self) -> bool:
-        """Whether there is any observed positive to learn from."""
-        return bool((self.data.visible.values == POSITIVE).any())
 
     @property
     def phase(self) -> Phase:
@@ -329,7 +322,6 @@ class Trainer:
         self.optimizer.load_state_dict(copy.deepcopy(optimizer))
         self._start_average()
         self.diagnostics.remember()
-        self.state.round += 1
 
     @property
     def _is_finished(self) -> bool:
@@ -341,7 +333,7 @@ class Trainer:
 
     def _run_epoch(self) -> None:
         state, phase = self.state, self.phase
-        if state.finished // phase.epochs > state.round:
+        if state.finished and state.step == 0 and state.finished % phase.epochs == 0:
             with self.uninterrupted():
                 self._start_round()
         epoch = phase.first_epoch + state.finished
@@ -350,12 +342,12 @@ class Trainer:
         with self.uninterrupted(), torch.random.fork_rng(devices=_gpus()):
             batches, resumed = self._batches(epoch), state.step > 0
             train_epoch(self.parallel, self.method, batches, self._step, phi, resumed)
-        seconds = state.seconds
+        seconds, parts = state.seconds, distributed.gather((state.loss_sum, state.images))
         self._check_finite()
         with self.uninterrupted() if distributed.size() > 1 else nullcontext():
             record: Epoch = {
                 "epoch": epoch + 1,
-                "cost": self._mean_loss(),
+                "cost": sum(loss for loss, _ in parts) / max(sum(count for _, count in parts), 1),
                 "validation_map": self._validate(),
                 **self.diagnostics.read(phi),
                 "seconds": seconds,
@@ -427,10 +419,6 @@ class Trainer:
                 "smaller --learning-rate"
             )
 
-    def _mean_loss(self) -> float:
-        parts = distributed.gather((self.state.loss_sum, self.state.images))
-        return sum(loss for loss, _ in parts) / max(sum(images for _, images in parts), 1)
-
     def _check_finite(self) -> None:
         """The loss of a step may be finite while its gradients are not."""
         if not all(bool(torch.isfinite(weights).all()) for weights in self.model.parameters()):
@@ -461,10 +449,9 @@ class Trainer:
 
     def _is_converged(self) -> bool:
         """Whether pseudo-labels and model have been at equilibrium for some epochs."""
-        config, first = self.config, self.phase.first_epoch
-        own = (each for each in reversed(self.state.history) if each["epoch"] > first)
-        quiet = sum(1 for _ in takewhile(lambda each: _is_quiet(each, config), own))
-        return 0 < config.patience <= quiet
+        config = self.config
+        last = self.state.history[self.phase.first_epoch :][-config.patience :]
+        return 0 < config.patience <= len(last) and all(_is_quiet(each, config) for each in last)
 
     def _seed(self, epoch: int, step: int) -> None:
         """Dropout depends on the step and not on the history of the process."""
@@ -499,14 +486,10 @@ def _phases(config: TrainConfig, images: int) -> list[Phase]:
 
 def _is_quiet(record: Epoch, config: TrainConfig) -> bool:
     """Nothing moves any more; pseudo-labels that are all uncertain have not begun to."""
-    regret, movement, undecided = record["regret"], record["movement"], record["undecided"]
-    return (
-        regret is not None
-        and movement is not None
-        and undecided is not None
-        and undecided < 1
-        and regret < config.regret_tolerance
-        and movement < config.movement_tolerance
+    found = [record[key] for key in ("undecided", "regret", "movement")]
+    limits = (1.0, config.regret_tolerance, config.movement_tolerance)
+    return all(
+        value is not None and value < most for value, most in zip(found, limits, strict=True)
     )
 
 
