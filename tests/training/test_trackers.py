@@ -289,8 +289,8 @@ def test_a_missing_package_is_told_before_anything_is_trained(
     assert main([*arguments, "--output", str(tmp_path / "run"), "--log-with", "mlflow"]) == 2
     problem = capsys.readouterr().err
     assert problem == (
-        "g2netpl: --log-with mlflow: the package mlflow is not installed; install it with "
-        "pip install 'g2netpl[trackers]'\n"
+        "g2netpl: --log-with mlflow: the package mlflow is not installed; install it, "
+        "or all with pip install 'g2netpl[trackers]'\n"
     )
     assert not (tmp_path / "run").exists()
 
@@ -317,7 +317,7 @@ def test_names_are_read_and_mistakes_told():
         parse_trackers("tensorbord")
     with pytest.raises(InputError, match="mlflow can be used only once"):
         parse_trackers("mlflow:a,mlflow:b")
-    with pytest.raises(InputError, match="track: expected names of trackers, got 5"):
+    with pytest.raises(InputError, match="log_with: expected names of trackers, got 5"):
         RunConfig(labels="a", output="b", log_with=5)
 
 

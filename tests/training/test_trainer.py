@@ -157,6 +157,15 @@ def test_it_stops_at_equilibrium_and_not_before():
     assert fitted(options=options, epochs=20, patience=0, **CALM).state.finished == 20
 
 
+def test_equilibrium_is_counted_in_epochs_of_the_same_phase():
+    """The linear epochs stop early, so epoch numbers have a gap."""
+    keys = {"options": {"response": "best_response"}, "patience": 3, **CALM}
+    keys |= {"mode": "lp-ft", "backbone": WithNorm(), "linear_epochs": 60, "epochs": 5}
+    numbers = [record["epoch"] for record in fitted(**keys).state.history]
+    assert 60 not in numbers
+    assert len([number for number in numbers if number > 60]) >= 3
+
+
 def test_pseudo_labels_that_have_not_begun_to_move_are_no_equilibrium():
     calm = {"regret_tolerance": 0.2, "movement_tolerance": 0.2, "patience": 1}
     options = {"step_growth": 4.0}

@@ -88,11 +88,14 @@ class Progress(Callback):
     def on_phase_end(self, trainer: Trainer) -> None:
         """Show why a phase ended early, and whether it was worth it."""
         self.on_fit_end(trainer)
-        history, linear = trainer.state.history, trainer.phase.first_epoch
+        history, first = trainer.state.history, trainer.phase.first_epoch
         if trainer.state.is_converged:
             self.console.print(f"equilibrium after epoch {history[-1]['epoch']}: stopped early")
-        scores = [record.get("validation_map") or 0.0 for record in history]
-        before, after = max(scores[:linear], default=0.0), max(scores[linear:], default=0.0)
+        scores = [(each["epoch"] <= first, each.get("validation_map") or 0.0) for each in history]
+        before, after = (
+            max((score for is_linear, score in scores if is_linear is which), default=0.0)
+            for which in (True, False)
+        )
         if before > after > 0:
             self.console.print(
                 f"warning: the linear epochs had a validation mAP of {before:.1%}, those after "

@@ -450,7 +450,8 @@ class Trainer:
     def _is_converged(self) -> bool:
         """Whether pseudo-labels and model have been at equilibrium for some epochs."""
         config = self.config
-        last = self.state.history[self.phase.first_epoch :][-config.patience :]
+        own = [each for each in self.state.history if each["epoch"] > self.phase.first_epoch]
+        last = own[-config.patience :]
         return 0 < config.patience <= len(last) and all(_is_quiet(each, config) for each in last)
 
     def _seed(self, epoch: int, step: int) -> None:
