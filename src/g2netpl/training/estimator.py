@@ -1,4 +1,4 @@
-"""PartialLabelClassifier: the training of this package behind scikit-learn's fit and predict.
+"""PartialLabelClassifier: the Trainer behind scikit-learn's fit and predict.
 
 X is an array of features (N, D), or a sequence of image paths. y is (N, L): 1 positive, 0 negative,
 −1 or NaN unobserved. A row may be unobserved altogether: such images are trained on too.
@@ -6,7 +6,7 @@ X is an array of features (N, D), or a sequence of image paths. y is (N, L): 1 p
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -26,7 +26,12 @@ from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.runs.train_config import TrainConfig
 from g2netpl.training.calibration import calibrate
 from g2netpl.training.configuration import check_settings
-from g2netpl.training.datamodule import ImageDataModule, TensorDataModule, backbone_of
+from g2netpl.training.datamodule import (
+    DataModule,
+    ImageDataModule,
+    TensorDataModule,
+    backbone_of,
+)
 from g2netpl.training.progress import Progress
 from g2netpl.training.results import completed_labels, thresholds_of
 from g2netpl.training.splits import observe_data
@@ -47,42 +52,41 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     method, options
         A name of `g2netpl.METHODS` and changes of its options.
     epochs, learning_rate, batch_size, optimizer, ema, hidden, patience
-        As in `g2netpl train`; `epochs=None` and `learning_rate=None` take the usual ones of the
-        mode.
+        As in `g2netpl train`; None stands for the usual value of the mode.
     validation
-        Share of the labelled images held out to choose the epoch and the thresholds by. Where
-        they have no negatives, all images are trained on and the last epoch is taken.
+        Fraction of the labelled images held out to choose the epoch and the thresholds by. If
+        they have no negatives, all images are trained on and the last epoch is kept.
     expected_positives
         Positives per image: a number, or "estimate".
     annotation
-        How labels came to be observed: 'sampled', 'random', 'complete', or 'auto'; None: the
+        How labels came to be observed: "sampled", "random", "complete", or "auto"; None: the
         default of the method.
     thresholds
         How `predict` decides: "f1" or "precision:P" on validation, or "expected".
     classes
         Names of the columns of y; without them the columns of a data frame, or their numbers.
     mode, backbone, pretrained, weights, image_size, augment, workers, max_unreadable, cache
-        For image paths alone: "linear" trains the last layer on features of a frozen backbone,
-        "full" everything.
+        For image paths only: "linear" trains the head on features of a frozen backbone, "full"
+        everything.
     device, random_state, verbose
-        "auto" or "cpu"; what decides split, start and order; whether to show progress.
+        "auto" or "cpu"; the seed of split, start and order; whether to show progress.
     single_label
-        Each image has exactly one class: a positive in y says that the others are not there, and
-        `predict` gives every image its likeliest class alone.
+        Each image has exactly one class: a positive in y makes all others negative, and `predict`
+        gives every image its most probable class only.
 
     Attributes
     ----------
     completed_labels_
-        (N, L) in [0, 1] for the images of `fit`: observed labels as they are, soft labels where
+        (N, L) in [0, 1] for the images of `fit`: observed labels as they are, pseudo-labels if
         the method has them, predictions elsewhere.
     classes_, class_names_
-        What each column may be, as scikit-learn has it, and the names of the columns.
+        The values of each column, as scikit-learn has it, and the names of the columns.
     history_, best_epoch_, validation_score_
-        A record per epoch, the epoch that was taken, and its mAP on validation (or None).
+        A record per epoch, the epoch that was kept, and its mAP on validation (or None).
     model_, decisions_, expected_positives_
         The trained model, its calibration and thresholds, and k.
     image_view_
-        Size, mean and deviation of the images that the network wants; None for features.
+        Size, mean and deviation of the images that the model wants; None for features.
     """
 
     def __init__(
@@ -126,33 +130,38 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         y: npt.ArrayLike,
         groups: npt.ArrayLike | None = None,
     ) -> Self:
-        """Train on what is observed in y; where that fails, all stays as it was.
+        """Train on what is observed in y.
 
         Images of one of the `groups` (a sequence, a patient) are held out together or not at all.
         """
-        with _as_value_error(), _unchanged_by_failure(self):
-            config = self._checked()
-            console = Console(quiet=not self.verbose)
-            paths = image_paths(X)
+        with _as_value_error():
+            config, console, paths = self._config(), Console(quiet=not self.verbose), image_paths(X)
             if paths is None:
                 features = self._features(X, reset=True)
-                table = label_table(y, len(features), self.classes)
-                table = table.with_groups(group_names(groups))
-                trainer = _on_features(config, features, table)
+                config = config.model_copy(update={"mode": "linear"})
+            table = label_table(y, len(features if paths is None else paths), self.classes)
+            table = table.with_groups(group_names(groups))
+            check_settings(config, full=table.is_complete, images=paths is not None)
+            data = replace(observe_data(config, table), paths=paths or [])
+            inputs: DataModule
+            if paths is None:
+                inputs = TensorDataModule(data, torch.from_numpy(features))
             else:
-                for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
-                    self.__dict__.pop(name, None)
-                table = label_table(y, len(paths), self.classes)
-                table = table.with_groups(group_names(groups))
-                trainer = _on_images(config, paths, table, console)
-            trainer.callbacks.append(Progress(console))
+                backbone = backbone_of(config)
+                backbone.module.to(device_of(config.device))
+                inputs = ImageDataModule(config, data, backbone, console)
+            inputs.prepare()
+            trainer = Trainer(config, data, inputs, callbacks=[Progress(console)])
             trainer.fit()
-        self._take(trainer)
-        view, images = trainer.inputs.backbone, paths is not None
-        self.image_view_ = (config.image_size, view.mean, view.std) if images else None
+        self._keep(trainer)
+        self.image_view_, view = None, inputs.backbone
+        if paths is not None:
+            self.image_view_ = config.image_size, view.mean, view.std
+            for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+                self.__dict__.pop(name, None)
         return self
 
-    def _take(self, trainer: Trainer) -> None:
+    def _keep(self, trainer: Trainer) -> None:
         """The model of the best epoch, its thresholds, and the completed labels."""
         data, soft, state = trainer.data, trainer.pseudo_labels(), trainer.state
         calibrate(trainer)
@@ -202,9 +211,10 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         tags.input_tags.string = True
         return tags
 
-    def _checked(self) -> TrainConfig:
-        """The parameters as a configuration, which checks them; its files are not used."""
-        values = {name: value for name, value in self.get_params().items() if name in _SHARED}
+    def _config(self) -> TrainConfig:
+        """The parameters as a configuration, which checks them."""
+        shared = set(TrainConfig.model_fields) - {"options"}
+        values = {name: value for name, value in self.get_params().items() if name in shared}
         if self.mode not in ("linear", "full"):
             raise InputError(f"mode: expected 'linear' or 'full', got {self.mode!r}")
         if self.expected_positives == "truth":
@@ -218,7 +228,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return TrainConfig.read(values, type(self).__name__)
 
     def _source(self, X: npt.ArrayLike | Images) -> Source:
-        """What is to be predicted, of the same kind as in `fit`."""
+        """What to predict, of the same kind as in `fit`."""
         paths = image_paths(X)
         if (paths is None) != (self.image_view_ is None):
             kinds = ("features", "image paths")
@@ -231,39 +241,17 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return ImageSource(paths, size, mean, std, workers=self.workers, max_unreadable=allowed)
 
     def _features(self, X: Any, reset: bool) -> Features:
-        """X as an array that torch takes, which those read backwards are not."""
+        """X as an array that torch takes."""
         if np.ma.is_masked(X):
             raise InputError("X: expected every feature, some are masked")
-        values: Features = validate_data(self, X, dtype=np.float32, reset=reset)
-        return values if min(values.strides) >= 0 else values.copy()
+        values: Features = validate_data(self, X, dtype=np.float32, order="C", reset=reset)
+        return values
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "model_"):
             self.model_.cpu()  # so that it can be loaded where there is no GPU
         state: dict[str, Any] = super().__getstate__()
         return state
-
-
-_SHARED = set(TrainConfig.model_fields) - {"options"}
-
-
-def _on_features(config: TrainConfig, features: Features, table: LabelTable) -> Trainer:
-    config = config.model_copy(update={"mode": "linear"})
-    check_settings(config, full=table.is_complete, images=False)
-    data = observe_data(config, table)
-    return Trainer(config, data, TensorDataModule(data, torch.from_numpy(features)))
-
-
-def _on_images(
-    config: TrainConfig, paths: list[str], table: LabelTable, console: Console
-) -> Trainer:
-    check_settings(config, full=table.is_complete)
-    data = replace(observe_data(config, table), paths=paths)
-    backbone = backbone_of(config)
-    backbone.module.to(device_of(config.device))
-    inputs = ImageDataModule(config, data, backbone, console)
-    inputs.prepare()
-    return Trainer(config, data, inputs)
 
 
 def image_paths(X: object) -> list[str] | None:
@@ -286,13 +274,23 @@ def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable
     if y is None:
         raise InputError("requires y to be passed, but the target y is None")
     columns = [str(name) for name in getattr(y, "columns", ())]
-    values = _values(y)
+    if isinstance(y, np.ma.MaskedArray):
+        y = np.ma.filled(y.astype(np.float64), np.nan)
+    values = check_array(
+        y.toarray() if hasattr(y, "toarray") else y,
+        ensure_all_finite="allow-nan",
+        ensure_2d=False,
+        allow_nd=True,
+        ensure_min_samples=0,
+        input_name="y",
+    )
     if values.ndim != 2:
         raise InputError(
             "y: expected a matrix (images × classes) of 1 (positive), 0 (negative) and -1 or NaN "
             f"(unobserved), got {type_of_target(values)} labels in {values.ndim} dimension(s). "
             "Only binary classification is supported, per class."
         )
+    values = np.where(np.isnan(values), UNOBSERVED, values)
     if len(values) != count:
         raise InputError(f"X and y: inconsistent numbers of samples: {count} and {len(values)}")
     places = [str(place) for place in range(values.shape[1])]
@@ -304,36 +302,17 @@ def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable
     elif columns and columns != places and names != places:
         odd = next(name for name in columns if name not in names)
         raise InputError(f"y: column {odd!r} is none of the classes ({did_you_mean(odd, names)})")
-    if not np.array_equal(values, np.round(values)):
-        raise InputError("y: expected 1, 0 and -1 or NaN, got continuous values")
     return LabelTable(tuple(str(row) for row in range(count)), tuple(names), check_values(values))
 
 
 def group_names(groups: Any) -> list[str] | None:
-    """The groups as texts; None and NaN are an image by itself."""
+    """The groups as texts; an image with None or NaN is in no group."""
     if groups is None:
         return None
     given = np.asarray(groups, dtype=object)
     if given.ndim != 1:
         raise InputError(f"groups: expected one per image, got {given.ndim} dimensions")
     return ["" if name is None or name != name else str(name) for name in given]
-
-
-def _values(y: Any) -> npt.NDArray[Any]:
-    """The numbers of y, with −1 for what is not there."""
-    if hasattr(y, "toarray"):
-        y = y.toarray()
-    elif hasattr(y, "columns"):
-        y = y.to_numpy(dtype=np.float64, na_value=np.nan)
-    given: Any = np.ma.asarray(y)
-    if given.dtype.kind == "O" and not any(isinstance(each, str) for each in given.flat):
-        with suppress(TypeError, ValueError):
-            given = given.astype(np.float64)
-    if given.dtype.kind not in "biuf":
-        raise InputError(f"y: expected numbers, 1, 0 and -1 or NaN, got {given.dtype.name} labels")
-    hidden = np.ma.getmaskarray(given) | np.isnan(given.data)
-    wide = given.data if given.dtype.kind in "fi" else given.data.astype(np.int64)
-    return np.where(hidden, UNOBSERVED, wide)
 
 
 @contextmanager
@@ -343,15 +322,3 @@ def _as_value_error() -> Iterator[None]:
         yield
     except UserError as problem:
         raise ValueError(str(problem)) from None
-
-
-@contextmanager
-def _unchanged_by_failure(estimator: BaseEstimator) -> Iterator[None]:
-    """What is known of an earlier fit stays whole where a later one fails."""
-    before = dict(estimator.__dict__)
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
