@@ -430,9 +430,13 @@ def test_every_round_starts_from_the_same_weights_and_the_last_one_counts():
     assert all(torch.equal(value, again[name]) for name, value in start.items())
 
 
-def test_bf16_trains_in_low_precision_and_keeps_weights_in_full():
-    full = fitted("an", backbone=WithNorm(), epochs=4)
-    low = fitted("an", backbone=WithNorm(), epochs=4, precision="bf16")
+@pytest.mark.parametrize(
+    ("method", "annotation"), [("an", "random"), ("g2netpl", "random"), ("g2netpl", "sampled")]
+)
+def test_bf16_trains_in_low_precision_and_keeps_weights_in_full(method, annotation):
+    keys = {"backbone": WithNorm(), "epochs": 4, "annotation": annotation}
+    full = fitted(method, **keys)
+    low = fitted(method, **{**keys, "backbone": WithNorm()}, precision="bf16")
     assert all(value.dtype == full.last_model[name].dtype for name, value in low.last_model.items())
     difference = (
         low.last_model["head.classifier.weight"] - full.last_model["head.classifier.weight"]

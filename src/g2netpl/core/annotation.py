@@ -47,7 +47,7 @@ class Output:
                 "uncertain_train=head: the model must end with an IndependentHead(nn.Linear(…)), "
                 "or use the option uncertain_train=model"
             )
-        return self.head.sigmoid_logits(self.features.detach(), self.prior)
+        return self.head.sigmoid_logits(self.features.detach().float(), self.prior)
 
     def first(self, count: int) -> "Output":
         """The first images of the batch."""

@@ -19,15 +19,12 @@ tell little a mean of the two. dev/log/estimate-of-k.md has the errors.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from g2netpl.core.algorithm import train_epoch
-from g2netpl.core.inference import predict_all, readable_batch
-from g2netpl.core.methods import build_method
+from g2netpl.core.inference import predict_all
 from g2netpl.core.models import build_backbone, build_model
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource, epoch_groups
@@ -189,34 +186,23 @@ def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Featu
     """Scores of each fold by a softmax that was trained on the other folds."""
     order = np.random.default_rng([seed, 0x6B65]).permutation(len(features))
     scores = np.zeros(observed.shape, dtype=np.float32)
-    rate = min(0.05, 1.28 / features.shape[1])
+    classes, width = observed.shape[1], features.shape[1]
+    vectors, tags = torch.from_numpy(features), torch.from_numpy(observed)
+    backbone = build_backbone("features", width=width)
+    keys: dict[str, Any] = {"annotation": "sampled", "trains_sigmoids": False, "seed": seed}
     with distributed.local_only():
         for part in np.array_split(order, _FOLDS):
             train = np.setdiff1d(order, part)
-            source = ArraySource(torch.from_numpy(features[train]))
-            method = build_method("sampled", torch.from_numpy(observed[train]))
-            backbone = build_backbone("features", width=features.shape[1])
-            model = build_model(
-                backbone,
-                observed.shape[1],
-                annotation="sampled",
-                trains_sigmoids=False,
-                seed=seed,
+            model = build_model(backbone, classes, **keys)
+            optimizer = torch.optim.AdamW(
+                model.parameters(), lr=min(0.05, 1.28 / width), weight_decay=1.0
             )
-            optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=1.0)
-
-            def step(loss: Tensor, optimizer: torch.optim.Optimizer = optimizer) -> bool:
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                return True
-
             for epoch in range(-(-_STEPS // -(-len(train) // 64))):
-                groups = epoch_groups(len(train), 64, seed, epoch)
-                batches = (
-                    readable_batch(source, rows, images, method.observed)
-                    for rows, images in zip(groups, source.load(groups, epoch), strict=True)
-                )
-                train_epoch(model, method, batches, step, 0.0)
-            scores[part] = predict_all(model, ArraySource(torch.from_numpy(features[part])))
+                for group in epoch_groups(len(train), 64, seed, epoch):
+                    rows = torch.from_numpy(train[group])
+                    optimizer.zero_grad()
+                    loss: Any = model.head.loss(model(vectors[rows]), tags[rows])
+                    loss.backward()
+                    optimizer.step()
+            scores[part] = predict_all(model, ArraySource(vectors[torch.from_numpy(part)]))
     return scores
