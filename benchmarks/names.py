@@ -23,7 +23,7 @@ from g2netpl.core.methods import METHODS
 from g2netpl.core.models import Backbone
 from g2netpl.core.prior import NamePrior
 from g2netpl.labels.class_names import class_weights, imagenet_synsets, match_names, summary
-from g2netpl.training.heldout import choose_probe, solve_chosen
+from g2netpl.training.linear_probe import choose, solve, tag_loss
 
 
 class Folder:
@@ -119,20 +119,15 @@ def run(
                 parameter.fill_(factor)
     if solved and sampled:
         known = folder.q[rows] * matched if names else None
-        choice = choose_probe(folder.train[rows], known, observed)
+        tagged = (observed == 1).any(dim=1).nonzero().flatten()
+        x, q_of_tagged = folder.train[rows][tagged], None if known is None else known[tagged]
+        choice = choose(tag_loss, x, q_of_tagged, observed[tagged], seed=seed)
         print(choice)
-        probe = solve_chosen(folder.train[rows], known, observed, choice)
-        with torch.no_grad():
-            model.head.softmax.weight.copy_(probe.weight.T)
-            model.head.softmax.bias.copy_(probe.bias)
-            if names:
-                model.head.tag_factor.copy_(probe.factor)
-        model.head.softmax.requires_grad_(False)
-        if names:
-            model.head.tag_factor.requires_grad_(False)
-            if choice.factor == 0 and model.head.is_pooled:
-                model.head.factor.requires_grad_(False)
-                model.head.factor.data.zero_()
+        q_of_tagged = q_of_tagged if choice.factor else None
+        decay, factor = choice.weight_decay, choice.factor
+        probe = solve(tag_loss, x, q_of_tagged, observed[tagged], decay, factor)
+        model.head.set_probe(probe.weight, probe.bias, probe.factor)
+        softmax_scale = 0.0
         if not method.trains_sigmoids:
             return solved_row(model, folder, matched if names else None)
     groups = model.head.parameter_groups(lr, softmax_scale)

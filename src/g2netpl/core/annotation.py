@@ -104,16 +104,23 @@ class IndependentHead(nn.Module):
         """Logits (B, L) of the presence of each class."""
         return output.logits
 
+    def set_probe(self, weight: Tensor, bias: Tensor, factor: Tensor) -> None:
+        """Start with a solved linear probe: x·weight + bias + factor·q."""
+        _set_linear(self.classifier, weight, bias)
+        if self.prior is not None:
+            self.factor.data.copy_(factor)
+
     def parameter_groups(self, lr: float, softmax_scale: float) -> list[dict[str, object]]:
         """Parameters for an optimizer, with their learning rates; factors do not decay."""
         groups = [{"params": list(self.classifier.parameters()), "lr": lr}]
-        return [*groups, *self._factor_group(lr, "factor")]
+        return [*groups, *self._factor_group("factor", lr)]
 
-    def _factor_group(self, lr: float, *names: str) -> list[dict[str, object]]:
+    def _factor_group(self, name: str, lr: float) -> list[dict[str, object]]:
+        """The factors of the prior; they stay 0 if held-out labels turned the prior off."""
         if self.prior is None:
             return []
-        factors = [getattr(self, name) for name in names]
-        return [{"params": factors, "lr": lr, "weight_decay": 0.0}]
+        factor: nn.Parameter = getattr(self, name)
+        return [{"params": [factor], "lr": lr * bool(factor.any()), "weight_decay": 0.0}]
 
 
 class SampledPositiveHead(IndependentHead):
@@ -215,6 +222,14 @@ class SampledPositiveHead(IndependentHead):
         self.sharpness.fill_(sharpness)
         self.log_count.fill_(math.log(count))
 
+    def set_probe(self, weight: Tensor, bias: Tensor, factor: Tensor) -> None:
+        """Start the softmax with a solved linear probe: x·weight + bias + factor·q."""
+        _set_linear(self.softmax, weight, bias)
+        if self.prior is not None:
+            self.tag_factor.data.copy_(factor)
+            if self.is_pooled and not factor.any():  # the prior is turned off
+                self.factor.data.zero_()
+
     def set_shown(self, weight: Tensor, bias: float) -> None:
         """Set the probability that an image shows any class to weight · x + bias."""
         self.shown_weight.copy_(weight)
@@ -226,16 +241,21 @@ class SampledPositiveHead(IndependentHead):
         self.set_shown(torch.zeros_like(self.shown_weight), 1.0)
 
     def parameter_groups(self, lr: float, softmax_scale: float) -> list[dict[str, object]]:
-        """The softmax learns faster, so in long runs its learning rate is scaled down."""
-        groups = [{"params": list(self.softmax.parameters()), "lr": lr * softmax_scale}]
-        if self.is_pooled:
-            groups = [{"params": list(self.classifier.parameters()), "lr": lr}, *groups]
-        names = ("factor", "tag_factor") if self.is_pooled else ("tag_factor",)
-        return [*groups, *self._factor_group(lr, *names)]
+        """The softmax learns faster, so in long runs its rate is scaled down; 0 if it is solved."""
+        scaled = lr * softmax_scale
+        groups = [{"params": list(self.softmax.parameters()), "lr": scaled}]
+        groups += self._factor_group("tag_factor", scaled)
+        return [*super().parameter_groups(lr, 1.0), *groups] if self.is_pooled else groups
 
     def _log_rates(self, tag_logits: Tensor) -> Tensor:
         """Log of the expected number of times each class would be sampled, (B, L)."""
         return functional.log_softmax(tag_logits * self.sharpness, dim=1) + self.log_count
+
+
+def _set_linear(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
+    assert isinstance(layer, nn.Linear)
+    layer.weight.data.copy_(weight.T)
+    layer.bias.data.copy_(bias)
 
 
 def pool(softmax: Tensor, sigmoid: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from g2netpl.training.splits import check_learnable, split_and_observe
 from g2netpl.utils.errors import InputError, counted
 
 # keys of the training that a row may have of its own: epr:annotation=sampled, an:prior=none
-OWN_KEYS = ("annotation", "prior")
+OWN_KEYS = ("annotation", "prior", "solver", "weight_decay")
 VALIDATION_FRACTION = 0.2
 
 
@@ -91,6 +91,8 @@ class Comparison:
             "options": options,
             "annotation": own.get("annotation"),
             "prior": prior,
+            "solver": own.get("solver", "epochs"),
+            "weight_decay": own.get("weight_decay", 0.0),
             "names": None if prior == "none" else self.names,
             "setting": cell.setting,
             "seed": cell.seed,

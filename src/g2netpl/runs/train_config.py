@@ -103,6 +103,14 @@ class TrainConfig(Options):
     linear_epochs: int = Field(
         default=25, ge=1, le=MOST_EPOCHS, description="linear epochs of lp-ft"
     )
+    solver: Literal["lbfgs", "epochs"] = Field(
+        default="lbfgs",
+        description="training of a linear softmax; lbfgs: solved, with weight decay, factor of the "
+        "prior and sharpness chosen by held-out tags, epochs: by the optimizer",
+    )
+    weight_decay: float = Field(
+        default=0.0, ge=0, lt=1, description="weight decay of the optimizer"
+    )
     batch_size: int = Field(default=16, ge=1, le=LARGEST_BATCH, description="images per step")
     learning_rate: float | None = Field(
         default=None,

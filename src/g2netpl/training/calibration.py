@@ -38,9 +38,11 @@ def calibrate(trainer: Trainer) -> None:
         if len(informative_rows(held.truth, trainer.k, scores)):
             return
     trainer.load_model(trainer.state.best_model)
+    chosen = float(head.sharpness)  # by held-out tags, if the head was solved
+    head.calibrate(1.0, trainer.k)
     softmax, sigmoids = _both_parts(trainer, trainer.inputs.training(trainer.mode))
-    sharpness = 1.0
-    if held is not None:
+    sharpness = chosen if trainer.is_solved else 1.0
+    if held is not None and not trainer.is_solved:
         sharpness = sharpness_by_names(_both_parts(trainer, held.source)[0], held.truth)
     shown = _learn_shown(trainer, head)
     head.calibrate(sharpness, count_to_expect(softmax, sharpness, trainer.k, sigmoids, shown))

@@ -4,6 +4,7 @@ every `auto` and `none` is resolved before the first epoch, printed once and sav
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -172,6 +173,8 @@ def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
     }
     if trainer.annotation == "sampled":
         found["softmax_learning_rate_scale"] = trainer.softmax_scale
+    if trainer.choice is not None:
+        found["chosen"] = asdict(trainer.choice)
     if trainer.mode == "partial":
         found["train_from"] = trainer.inputs.split.at
     return found
@@ -233,6 +236,8 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
         f"seed {config.seed}, {found['device']}{ranks}",
         "best epoch": data.note,
     }
+    if trainer.choice is not None:
+        lines["head"] = f"solved; {trainer.choice}"
     for name, text in lines.items():
         console.print(f"{name + ':':12}{text}")
     note = precision_support_note(config.thresholds, data.validation, trainer.k)

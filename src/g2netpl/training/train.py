@@ -142,6 +142,8 @@ def _train(
         return load_run(folder)
     trainer = _build_trainer(config, data, earlier, before, console)
     trainer.uninterrupted = interrupts.noted
+    if before is None:
+        trainer.start_head()
     about |= {
         "classes": list(trainer.data.table.classes),
         "expected_positives": trainer.k,

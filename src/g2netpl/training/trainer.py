@@ -40,6 +40,7 @@ from g2netpl.training import expected_positives
 from g2netpl.training.configuration import resolve_annotation
 from g2netpl.training.datamodule import DataModule
 from g2netpl.training.diagnostics import Diagnostics
+from g2netpl.training.linear_probe import Choice, can_solve, solve_head
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
 from g2netpl.utils.arrays import Scores
@@ -113,8 +114,7 @@ class Trainer:
     """Model, method, data and optimizer of one training run.
 
     `prior`, `k` and `annotation`, each with its origin, follow from configuration and data unless
-    given.
-    `uninterrupted` is entered while a step or a change of state must not be interrupted.
+    given. `uninterrupted` is entered while a step or a change of state must not be interrupted.
     """
 
     def __init__(
@@ -165,6 +165,9 @@ class Trainer:
         if distributed.size() > 1:
             self.method.keep_rows(torch.from_numpy(self.rows).to(self.device))
         self.state = TrainerState()
+        self.is_solved = can_solve(self)  # whether the linear phase starts with the solved probe
+        self.choice: Choice | None = None  # what held-out labels chose for the solved probe
+        self.linear_decay = config.weight_decay  # the solved probe has its own
         self._batch: Batch
 
     @property
@@ -189,7 +192,9 @@ class Trainer:
 
     @property
     def softmax_scale(self) -> float:
-        """Learning rate of the softmax in proportion to that of the sigmoids."""
+        """Learning rate of the softmax in proportion to that of the sigmoids; 0 if it is solved."""
+        if self.is_solved and self.phase.mode == "linear":
+            return 0.0
         steps = self.epochs * -(-len(self.data.training) // self.config.batch_size)
         return min(1.0, max(_SMALLEST_SCALE, _FEW_STEPS / max(steps, 1)))
 
@@ -202,6 +207,8 @@ class Trainer:
     def fit(self, checkpoint: Mapping[str, Any] | None = None) -> TrainerState:
         """Train all phases, or what is left of them after a checkpoint."""
         first = 0 if checkpoint is None else checkpoint["trainer"]["phase"]
+        if checkpoint is None:
+            self.start_head()
         try:
             for number in range(first, len(self.phases)):
                 self._start_phase(number, checkpoint if number == first else None)
@@ -215,6 +222,12 @@ class Trainer:
         finally:
             self._notify("on_fit_end")
         return self.state
+
+    def start_head(self) -> None:
+        """Start with the solved linear probe."""
+        if self.is_solved and self.choice is None:
+            self.choice, decay = solve_head(self)
+            self.linear_decay = max(self.linear_decay, decay)
 
     def model_of(self, mode: PhaseMode) -> Model:
         """The part of the model that a phase trains, on the inputs of that phase."""
@@ -284,7 +297,8 @@ class Trainer:
         backbone = list(self.model.backbone.parameters())
         if backbone:
             groups.append({"params": backbone, "lr": lr})
-        self.optimizer = build_optimizer(config.optimizer, groups, lr)
+        decay = self.linear_decay if phase.mode == "linear" else config.weight_decay
+        self.optimizer = build_optimizer(config.optimizer, groups, lr, decay)
         self.scaler = torch.amp.GradScaler(
             self.device.type, enabled=config.precision == "fp16" and self.device.type == "cuda"
         )
@@ -308,8 +322,7 @@ class Trainer:
     def _start_average(self) -> None:
         self.averaged: AveragedModel | None = None
         if self.config.ema is not None:
-            average = _average_with_warmup(self.config.ema)
-            self.averaged = AveragedModel(self.model, multi_avg_fn=average)
+            self.averaged = AveragedModel(self.model, multi_avg_fn=_warm_average(self.config.ema))
 
     def _start_round(self) -> None:
         """The method sees the predictions of this round; the model starts again."""
@@ -500,7 +513,7 @@ def _autocast(precision: str, device: torch.device) -> AbstractContextManager[An
     return torch.autocast(device.type, torch.bfloat16 if precision == "bf16" else torch.float16)
 
 
-def _average_with_warmup(decay: float) -> Callable[..., None]:
+def _warm_average(decay: float) -> Callable[..., None]:
     """An exponential moving average whose decay grows from 2/11 to its value."""
 
     @torch.no_grad()
