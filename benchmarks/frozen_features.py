@@ -22,8 +22,7 @@ import torch
 from measure import Figure, make_photos, one_thread, processor_seconds, show, side_by_side
 
 from g2netpl.core.models import build_backbone
-from g2netpl.images.engine import faster
-from g2netpl.images.features import compute_features
+from g2netpl.images.features import compute_features, faster
 from g2netpl.images.loader import ImageSource, plain_groups
 from g2netpl.labels.paths import list_images
 

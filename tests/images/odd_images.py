@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from g2netpl.utils.image_formats import formats
+from g2netpl.utils.image_refs import formats
 
 formats()  # registers HEIC, as reading an image does
 HEIGHT, WIDTH = 12, 20

@@ -11,9 +11,15 @@ import torch
 
 from g2netpl.core.models import build_backbone
 from g2netpl.images import feature_cache
-from g2netpl.images.activations import ActivationSource, InTurn, Mirroring
-from g2netpl.images.feature_cache import cache_key, file_bytes, get_or_compute
-from g2netpl.images.loader import ImageSource, MirroredPart
+from g2netpl.images.feature_cache import (
+    ActivationSource,
+    InTurn,
+    Mirrored,
+    cache_key,
+    file_bytes,
+    get_or_compute,
+)
+from g2netpl.images.loader import ImageSource, MirroredSubset
 from g2netpl.utils import distributed, files
 from g2netpl.utils.errors import InputError
 
@@ -169,7 +175,7 @@ def test_the_oldest_tables_are_removed_beyond_the_limit(photos_of, tmp_path, mon
     photos_of.get(tmp_path)
     left = {path.name for path in tmp_path.glob("*.npy*") if not path.name.startswith(KEY)}
     assert left == {f"{b}.f32.npy", f"{c}.f16.npy", f"{'d' * 32}.f16.npy", *others}
-    assert f"{a}.f16: removed, not used for 10 days" in photos_of.said[-1]
+    assert f"{a}.f16: removed, since G2NETPL_FEATURE_CACHE is 3,000" in photos_of.said[-1]
     monkeypatch.setenv("G2NETPL_FEATURE_CACHE", "0")
     photos_of.get(tmp_path)
     assert not (tmp_path / f"{b}.f32.npy").exists()
@@ -199,16 +205,16 @@ def test_cached_augmentations_are_those_of_the_images(photos):
     rows = np.random.default_rng(0).permutation(30)
     plain, mirrored = (
         next(iter(source.load([np.arange(30)], None))).numpy().astype(np.float16)
-        for source in (pixels, MirroredPart(pixels, np.arange(30)))
+        for source in (pixels, MirroredSubset(pixels, np.arange(30)))
     )
-    source = ActivationSource(plain, [Mirroring(plain, mirrored, seed=4)])
+    source = ActivationSource(plain, [Mirrored(plain, mirrored, seed=4)])
     assert len(source) == 30
     for epoch in (0, 1, 5, None):
         groups = np.array_split(rows, 4)
         for one, two in zip(pixels.load(groups, epoch), source.load(groups, epoch), strict=True):
             assert two.dtype == torch.float32
             torch.testing.assert_close(two, one, atol=2e-3, rtol=0)
-    both = ActivationSource(plain, [Mirroring(plain, plain, 4), InTurn([plain, mirrored])])
+    both = ActivationSource(plain, [Mirrored(plain, plain, 4), InTurn([plain, mirrored])])
     (values,) = both.load([rows], 3)
     np.testing.assert_array_equal(values[:, 0], plain[rows].astype(np.float32))
     np.testing.assert_array_equal(values[:, 1], mirrored[rows].astype(np.float32))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from g2netpl.images.loader import ArraySource, ImageSource, Part, epoch_groups, plain_groups
+from g2netpl.images.loader import ArraySource, ImageSource, Subset, epoch_groups, plain_groups
 from g2netpl.images.sources import locate
 
 
@@ -28,7 +28,7 @@ def test_the_order_depends_on_seed_and_epoch_alone():
 
 
 def test_a_part_loads_its_own_rows():
-    part = Part(ArraySource(torch.arange(20).float()[:, None]), np.arange(5, 15))
+    part = Subset(ArraySource(torch.arange(20).float()[:, None]), np.arange(5, 15))
     groups = epoch_groups(len(part), 4, 0, 0)
     for rows, inputs in zip(groups, part.load(groups, 0), strict=True):
         assert inputs[:, 0].tolist() == (rows + 5).tolist()

@@ -17,7 +17,7 @@ from g2netpl.images.sources import find, list_images, locate, unread_note
 from g2netpl.labels import paths
 from g2netpl.labels.names import name_problem
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.image_formats import MAX_PIXELS
+from g2netpl.utils.image_refs import MAX_PIXELS
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -92,7 +92,7 @@ def test_damaged_images_give_pixels_or_one_line(tmp_path, name):
         ("two\nlines\x1b.png", r"/two\nlines\x1b.png: no such image"),
         ("\udcff.png", r"/\udcff.png: no such image"),
         ("n" * 256, "cannot be read (File name too long)"),
-        ("nul\0.png", "cannot be read (its name holds a NUL character)"),
+        ("nul\0.png", "not a readable image (embedded null byte)"),
     ],
     ids=["line break", "not UTF-8", "too long", "NUL"],
 )

@@ -10,7 +10,7 @@ from malformed import put
 from PIL import Image
 
 from g2netpl.cli import main
-from g2netpl.images.sources import find, list_images, locate
+from g2netpl.images.sources import find, locate
 from g2netpl.labels.io import (
     ReadOptions,
     read_labels,
@@ -131,14 +131,3 @@ def test_check_and_train_use_each_file_once(tmp_path, capsys):
     data = read_training_data(given)
     assert len(data.paths) == 4
     assert all(map(os.path.isfile, data.paths))
-
-
-def test_check_tells_of_files_that_look_the_same(tmp_path, capsys):
-    for colour, name in enumerate((ONE, TWO, "tea")):
-        photo(tmp_path / "photos" / f"{name}.png", colour)
-    assert len(list_images(tmp_path / "photos")) == 3
-    labels = put(tmp_path / "labels.csv", f"image,tea\n{ONE}.png,0\n{TWO}.png,0\ntea.png,1\n")
-    assert main(["check", "--labels", str(labels), "--images", str(tmp_path / "photos")]) == 0
-    shown = capsys.readouterr().out
-    assert "warning: file names that look the same: 1" in shown
-    assert r"'cafe\u0301.png' and 'caf\xe9.png'" in shown

@@ -15,16 +15,16 @@ def test_two_views_of_an_image_are_one_axis(photos):
     paths = sorted(str(path) for path in photos.glob("train-*.png"))[:5]
     groups = [np.array([3, 1]), np.array([0, 4, 2])]
     both = list(
-        ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, seed=2, view=PAIR, workers=1).load(
+        ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, seed=2, augment=PAIR, workers=1).load(
             groups, 7
         )
     )
     assert [batch.shape for batch in both] == [(2, 2, 3, 32, 32), (3, 2, 3, 32, 32)]
     for place, name in enumerate(PAIR):
-        alone = ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, seed=2, view=name)
+        alone = ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, seed=2, augment=name)
         for one, pair in zip(alone.load(groups, 7), both, strict=True):
             assert torch.equal(one, pair[:, place])
-    (plain,) = ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, view=PAIR).load(groups[:1], None)
+    (plain,) = ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, augment=PAIR).load(groups[:1], None)
     assert plain.shape == (2, 3, 32, 32)
 
 

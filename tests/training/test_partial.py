@@ -9,7 +9,7 @@ from g2netpl import RunConfig, train
 from g2netpl.cli import main
 from g2netpl.core.freezing import frozen_below
 from g2netpl.core.models import build_backbone
-from g2netpl.images.activations import ActivationSource
+from g2netpl.images.feature_cache import ActivationSource
 from g2netpl.images.loader import ImageSource
 from g2netpl.images.transforms import PAIR
 from g2netpl.labels.io import read_labels
@@ -70,7 +70,7 @@ def strong_maps(folder, seed):
     paths = [str(folder / name) for name in table.images]
     backbone = build_backbone("tiny")
     lower = frozen_below(backbone.module, "9", 32).lower.eval()
-    source = ImageSource(paths, 32, backbone.mean, backbone.std, seed=seed, view=PAIR)
+    source = ImageSource(paths, 32, backbone.mean, backbone.std, seed=seed, augment=PAIR)
     rows = np.arange(len(paths))
     with torch.no_grad():
         for epoch in range(4):

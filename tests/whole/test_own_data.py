@@ -265,7 +265,7 @@ def test_missing_images_are_refused_or_left_out(folder, capsys):
     assert "1 of 60 images of the label file are not there" in capsys.readouterr().err
     check = ["check", *arguments[:4], "--workers", "0"]
     assert main(check) == 2
-    assert "is --images the right folder? (--missing leave-out goes" in capsys.readouterr().err
+    assert "is --images the right folder? (--missing leave-out continues" in capsys.readouterr().err
     assert main([*check, "--set", "missing=leave-out"]) == 0
     assert "warning: images not there: 1\n" in capsys.readouterr().out
     assert main(["train", *arguments, "--set", "missing=leave-out"]) == 0
@@ -310,7 +310,7 @@ def test_check_counts_all_unreadable_images_and_its_advice_works(folder, capsys)
     train += ["--output", str(folder / "run")]
     assert main(["check", *arguments, "--workers", "0"]) == 2
     error = capsys.readouterr().err
-    assert "(--missing leave-out goes on without them); unreadable images: remove them" in error
+    assert "(--missing leave-out continues without them); unreadable images: remove them" in error
     assert error.endswith("or give --max-unreadable 3\n")
     for most in ([], ["--max-unreadable", "2"]):
         assert main([*train, *arguments, "--set", "missing=leave-out", *most]) == 2

@@ -28,7 +28,7 @@ from g2netpl.images.check import (
     write_issues,
 )
 from g2netpl.images.duplicates import named_groups, near_duplicates
-from g2netpl.images.sources import check_there, find
+from g2netpl.images.sources import find
 from g2netpl.labels.class_names import (
     classifier_size,
     imagenet_synsets,
@@ -79,7 +79,7 @@ def run(flags: argparse.Namespace) -> None:
     if flags.groups_out is not None and flags.no_decode:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
     if config.images is not None:
-        check_there(config.images)
+        find([], config.images)
     found = _inspected(config)
     if found.table is not None:
         with Work(console, "looking at images", len(found.table)) as work:
@@ -124,7 +124,7 @@ def _inspected(config: RunConfig) -> Inspection:
     try:
         reading = config.reading()
     except LabelFileError as problem:
-        return Inspection(config.labels, None, errors=list(problem.issues))
+        return Inspection(config.labels, errors=list(problem.issues))
     return inspect_labels(config.labels, config.format, reading)
 
 

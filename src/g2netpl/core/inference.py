@@ -6,17 +6,14 @@ Several ranks share the images, and each of them gets the whole table.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from g2netpl.core.algorithm import Batch
 from g2netpl.core.models import evaluating
-from g2netpl.images.loader import Part, Rows, Source, plain_groups, prior_of
-from g2netpl.utils import distributed
+from g2netpl.images.features import OnBatch, compute_rows
+from g2netpl.images.loader import Rows, Source, plain_groups
 from g2netpl.utils.arrays import Scores
-
-OnBatch = Callable[[int], None] | None  # receives the number of images of a batch
 
 
 def predict_all(
@@ -38,22 +35,13 @@ def compute_all(
     on_batch: OnBatch = None,
 ) -> Scores:
     """A function of images and given prior, (N, …), with the model in evaluation mode."""
-    own = source
-    if distributed.size() > 1:
-        own = Part(source, distributed.own_rows(len(source)))
     device = next(model.parameters(), torch.empty(0)).device
-    groups = plain_groups(len(own), batch_size or source.evaluation_batch)
-    table, done = np.zeros((0, 0), np.float32), 0
-    with evaluating(model), torch.inference_mode():
-        for rows, images in zip(groups, own.load(groups, None, device), strict=True):
-            values = function(images, _prior(own, rows, device)).float().cpu().numpy()
-            if not done:
-                table = np.empty((len(own), *values.shape[1:]), np.float32)
-            table[done : done + len(values)] = values
-            done += len(values)
-            if on_batch is not None:
-                on_batch(len(values) * distributed.size())
-    return distributed.gather_rows(table, len(source))
+
+    def compute(rows: Rows, images: Tensor) -> Tensor:
+        return function(images, _prior(source, rows, device))
+
+    with evaluating(model):
+        return compute_rows(compute, source, device, batch_size, on_batch)
 
 
 def readable_batch(source: Source, rows: Rows, images: Tensor, observed: Tensor) -> Batch:
@@ -83,5 +71,5 @@ def mc_dropout(model: Any, source: Source, passes: int) -> Iterator[tuple[Tensor
 
 
 def _prior(source: Source, rows: Rows, device: torch.device) -> Tensor | None:
-    prior = prior_of(source, rows)
+    prior = source.prior_of(rows)
     return None if prior is None else prior.to(device)

@@ -31,7 +31,7 @@ from g2netpl.core.models import Backbone
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement, watch_labels
-from g2netpl.images.loader import Part
+from g2netpl.images.loader import Subset
 from g2netpl.labels.table import IndexArray, LabelMatrix
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import is_begun
@@ -355,7 +355,7 @@ def _watch_labels(config: RunConfig, trainer: Trainer) -> None:
     rows = np.sort(rows[:_WATCHED])
     record = watch_labels(
         soft[rows],
-        predict_all(trainer.evaluated, Part(trainer.source, rows)),
+        predict_all(trainer.evaluated, Subset(trainer.source, rows)),
         data.table.values[data.training[rows]],
         data.visible.values[rows],
     )

@@ -19,8 +19,8 @@ from g2netpl.core.freezing import frozen_below
 from g2netpl.core.models import Backbone
 from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
 from g2netpl.images.features import read_features
-from g2netpl.images.loader import by_headers
-from g2netpl.images.pixels import check_bad
+from g2netpl.images.loader import check_headers
+from g2netpl.images.pixels import check_unreadable
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.labels.io.layouts import OFFICIAL, official
 from g2netpl.labels.missingness import can_choose_by
@@ -223,8 +223,10 @@ class PhotoData:
         """
         config = self._config
         parts = [part for part in self.parts if part is not None]
-        tried = [by_headers(part.paths, config.most_unreadable(len(part.paths))) for part in parts]
-        check_bad(*tried)
+        tried = [
+            check_headers(part.paths, config.most_unreadable(len(part.paths))) for part in parts
+        ]
+        check_unreadable(*tried)
         self.told.update(*(each.problems for each in tried))
         notes = [f"note: {note}" for note in self.read.notes]
         return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(self)]

@@ -1,11 +1,13 @@
-"""Near-duplicates by a perceptual hash: images that look the same, whatever their files hold.
+"""Images that are the same: equal files, and near-duplicates by a perceptual hash.
 
 The hash has 64 bits: the signs of the lowest frequencies of a grey 32 × 32 thumbnail. Another size,
 JPEG quality or brightness changes a few of them, another image about half. Images that differ in at
 most 8 bits are near-duplicates.
 """
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +17,37 @@ from scipy.fft import dctn
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from g2netpl.utils.image_refs import file_digest, stamp_of
+
 Numbers = npt.NDArray[np.int64]
 
 MAX_BITS = 8  # in which the hashes of near-duplicates differ
 _SIDE, _FREQUENCIES = 32, 8
 _CELLS = 1 << 24  # pairs that are compared at a time
+
+
+def same_files(paths: Sequence[str], others: Sequence[str]) -> list[tuple[int, int]]:
+    """Which of the others are among `paths`, as the same file or with the same content.
+
+    Returns the row of a path and of another, for every other once. Only files of equal size are
+    read.
+    """
+    places = {os.path.realpath(path): row for row, path in reversed([*enumerate(paths)])}
+    same = {row: places.get(os.path.realpath(path)) for row, path in enumerate(others)}
+    sizes = [stamp_of(path)[0] for path in paths]
+    left = {row: stamp_of(others[row])[0] for row, found in same.items() if found is None}
+    shared = {size for size in left.values() if size > 0} & set(sizes)
+    mine = [row for row, size in enumerate(sizes) if size in shared]
+    theirs = [row for row, size in left.items() if size in shared]
+    with ThreadPoolExecutor() as pool:  # enough to keep a disk busy
+        digests = [*pool.map(file_digest, (paths[row] for row in mine))]
+        by_content = dict(zip(reversed(digests), reversed(mine), strict=True))
+        by_content.pop(None, None)  # of files that cannot be read
+        for row, digest in zip(
+            theirs, pool.map(file_digest, (others[row] for row in theirs)), strict=True
+        ):
+            same[row] = by_content.get(digest)
+    return [(found, row) for row, found in same.items() if found is not None]
 
 
 def phash(image: Image.Image) -> int:

@@ -7,30 +7,32 @@ makes a second process wait for the first. Tables that were not used for longest
 the folder grows beyond the environment variable G2NETPL_FEATURE_CACHE (default 20GB).
 """
 
-import errno
 import hashlib
 import math
 import os
 import re
-import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock, Timeout
+import torch
 from numpy.lib import format as npy
-from torch import nn
+from torch import Tensor, nn
 
+from g2netpl.images.loader import Device, Groups, Rows, Source
+from g2netpl.images.transforms import is_mirrored
 from g2netpl.utils import distributed
+from g2netpl.utils.cache import limit_cache, size_limit, user_cache
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import check_space, is_full, open_in_place, user_cache
-from g2netpl.utils.image_refs import file_stamp, is_address
-from g2netpl.utils.options import parse_size
+from g2netpl.utils.files import atomic_write, check_space, is_full, open_in_place
+from g2netpl.utils.image_refs import is_address, stamp_of
+from g2netpl.utils.locks import held
 
-Rows = npt.NDArray[np.int64]
+Activations = npt.NDArray[np.float16]  # (N, …) in a file
 Kind = type[np.float16] | type[np.float32]
 _DAY = 24 * 3600.0  # seconds
 _BLOCK = 1 << 23  # numbers that are computed before they are written
@@ -55,11 +57,12 @@ def get_or_compute(
     """
     if not paths:
         return np.zeros((0, *shape), kind)
-    path = (folder or default_cache()) / f"{key}.f{8 * np.dtype(kind).itemsize}.npy"
+    name = f"{key}.f{8 * np.dtype(kind).itemsize}"
+    path = (folder or default_cache()) / f"{name}.npy"
     if distributed.is_main():
-        size = path.stat().st_size if path.exists() else 0
-        _check_folder(path.parent, file_bytes(len(paths), shape, kind) - size)
-        with _locked(path, say):
+        _make_folder(path, file_bytes(len(paths), shape, kind))
+        waiting = f"{path.name}: waiting for another process that computes the same"
+        with held(path.with_suffix(".lock"), lambda: say(waiting)):
             table = _Table(path, paths, shape, kind)
             missing = distributed.broadcast(table.missing())
             if 0 < len(missing) < len(paths):
@@ -67,7 +70,11 @@ def get_or_compute(
                 say(f"{path.name}: {done:,} of {len(paths):,} images are in the cache")
             for block in _blocks(missing, shape):
                 table.write(block, compute(block))
-        _remove_old(path, say)
+        os.utime(path)
+        limit = size_limit("G2NETPL_FEATURE_CACHE", "20GB")
+        # another process may use the tables of the last day
+        for removed in limit_cache(path.parent, _TABLE, limit, keep=name, spare=_DAY):
+            say(f"{path.parent / removed}: removed, since G2NETPL_FEATURE_CACHE is {limit:,} bytes")
     else:
         for block in _blocks(distributed.broadcast(np.zeros(0, np.int64)), shape):
             compute(block)
@@ -90,7 +97,7 @@ def cache_key(backbone: nn.Module, paths: list[str], view: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def file_bytes(count: int, shape: tuple[int, ...], kind: Kind = np.float16) -> int:
+def file_bytes(count: int, shape: tuple[int, ...], kind: npt.DTypeLike = np.float16) -> int:
     """The size of a table of so many images."""
     return count * np.dtype(kind).itemsize * math.prod(shape) + _HEADER
 
@@ -104,9 +111,9 @@ class _Table:
     """A table and its done mask, open for writing."""
 
     def __init__(self, path: Path, paths: list[str], shape: tuple[int, ...], kind: Kind) -> None:
-        self._stamps = np.array([file_stamp(path)[:2] for path in paths], np.int64)
-        self._values, is_new = _open(path, (len(paths), *shape), kind)
-        self._done, _ = _open(path.with_suffix(".done.npy"), self._stamps.shape, np.int64)
+        self._stamps = np.array([stamp_of(path)[:2] for path in paths], np.int64)
+        self._values, is_new = _open(path, len(paths), shape, kind)
+        self._done, _ = _open(path.with_suffix(".done.npy"), len(paths), (2,), np.int64)
         if is_new:
             self._done[:] = 0
 
@@ -125,52 +132,26 @@ class _Table:
         self._done.flush()
 
 
-def _open(
-    path: Path, shape: tuple[int, ...], kind: npt.DTypeLike
-) -> tuple["np.memmap[Any, Any]", bool]:
-    """A .npy file for writing, and whether it is new; one of another shape is replaced."""
-    dtype = np.dtype(kind)
-    size = _HEADER + dtype.itemsize * math.prod(shape)
-    with open(open_in_place(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
-        is_new = not _has_header(file, shape, dtype) or os.fstat(file.fileno()).st_size != size
-        if is_new:
-            os.truncate(file.fileno(), 0)
-            header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-            file.seek(0)
-            npy.write_array_header_1_0(file, header)
-            file.flush()
-            _reserve(file.fileno(), size)  # so that a full disk is an error now, and not a crash
-        return np.memmap(file, dtype, "r+", _HEADER, shape), is_new
-
-
-def _reserve(descriptor: int, size: int) -> None:
-    os.truncate(descriptor, size)
-    if hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(descriptor, 0, size)
-        except OSError as problem:
-            if is_full(problem):
-                raise
-
-
-def _has_header(file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    try:
-        is_first_version = npy.read_magic(file) == (1, 0)
-        return is_first_version and npy.read_array_header_1_0(file) == (shape, False, dtype)
-    except ValueError:
-        return False
-
-
-def _locked(path: Path, say: Callable[[str], None]) -> AbstractContextManager[Any]:
-    lock = FileLock(path.with_suffix(".lock"))
-    try:
-        lock.acquire(timeout=0)
-        lock.release()
-    except Timeout:
-        say(f"{path.name}: waiting for another process that computes the same")
-    except (OSError, NotImplementedError):  # a file system without locks
-        return nullcontext()
-    return lock
+def _open(path: Path, count: int, shape: tuple[int, ...], kind: npt.DTypeLike) -> tuple[Any, bool]:
+    """A .npy file for writing, and whether it is new; a damaged one is replaced."""
+    size, whole = file_bytes(count, shape, kind), (count, *shape)
+    with suppress(FileNotFoundError, ValueError):
+        os.close(open_in_place(path, os.O_RDWR))  # which rejects a link
+        if path.stat().st_size == size:
+            table = np.load(path, mmap_mode="r+", allow_pickle=False)
+            if table.shape == whole and table.dtype == kind:
+                return table, False
+    header = {"descr": npy.dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": whole}
+    with atomic_write(path, durable=False) as file:
+        npy.write_array_header_1_0(file, header)
+        file.truncate(size)
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now, and not a crash later
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as problem:
+                if is_full(problem):
+                    raise
+    return np.load(path, mmap_mode="r+", allow_pickle=False), True
 
 
 def _blocks(rows: Rows, shape: tuple[int, ...]) -> list[Rows]:
@@ -178,50 +159,58 @@ def _blocks(rows: Rows, shape: tuple[int, ...]) -> list[Rows]:
     return np.array_split(rows, count) if count else []
 
 
-def _check_folder(folder: Path, needed: int) -> None:
+def _make_folder(path: Path, size: int) -> None:
     """Stop before the work if the table cannot be written."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        if is_full(problem):
-            raise
-        why = problem.strerror
-        raise InputError(f"{folder}: features cannot be kept there ({why}); {_ELSEWHERE}") from None
-    check_space(folder, max(0, needed), "features", _ELSEWHERE)
+        why = f"features cannot be cached there ({problem.strerror}); {_ELSEWHERE}"
+        raise InputError(f"{path.parent}: {why}") from None
+    there = path.stat().st_size if path.exists() else 0
+    check_space(path.parent, size - there, "features", _ELSEWHERE)
 
 
-def _limit() -> int:
-    text = os.environ.get("G2NETPL_FEATURE_CACHE") or "20GB"
-    try:
-        return parse_size(text)
-    except ValueError as problem:
-        raise InputError(f"G2NETPL_FEATURE_CACHE={text}: {problem}") from None
+@dataclass(frozen=True)
+class Mirrored:
+    """The mirror image as often as the image, as if the whole model were trained."""
+
+    plain: Activations
+    mirrored: Activations
+    seed: int
+
+    def at(self, rows: Rows, epoch: int) -> Activations:
+        """One of the two for each row, as float16."""
+        turned = np.array([is_mirrored((self.seed, epoch, int(row))) for row in rows], dtype=bool)
+        values = self.plain[rows]
+        values[turned] = self.mirrored[rows[turned]]
+        return values
 
 
-def _remove_old(path: Path, say: Callable[[str], None]) -> None:
-    """Remove other tables that were not used for longest, if there are too many bytes.
+@dataclass(frozen=True)
+class InTurn:
+    """The strong augmentations of the first epochs, used again in later ones."""
 
-    Tables of the last day stay, since another process may use them; so do files of others.
-    """
-    os.utime(path)
-    tables: dict[str, list[os.DirEntry[str]]] = {}
-    for entry in os.scandir(path.parent):
-        match = _TABLE.fullmatch(entry.name)
-        if match and entry.is_file(follow_symlinks=False):
-            tables.setdefault(match[1], []).append(entry)
-    sizes = {name: sum(entry.stat().st_size for entry in each) for name, each in tables.items()}
-    times = {name: max(entry.stat().st_mtime for entry in each) for name, each in tables.items()}
-    total, limit, now = sum(sizes.values()), _limit(), time.time()
-    for name in sorted(tables, key=lambda name: times[name]):
-        if total <= limit or now - times[name] < _DAY:
-            return
-        for entry in tables[name]:
-            with suppress(OSError):  # in use, on Windows
-                os.unlink(entry.path)
-        total -= sizes[name]
-        say(
-            f"{path.parent / name}: removed, not used for {(now - times[name]) / _DAY:.0f} days; "
-            f"the cache may take {f'{limit / 1e9:.1f} GB'} (G2NETPL_FEATURE_CACHE)"
-        )
+    cached: Sequence[Activations]
+
+    def at(self, rows: Rows, epoch: int) -> Activations:
+        """The augmentation of the epoch."""
+        return self.cached[epoch % len(self.cached)][rows]
+
+
+class ActivationSource(Source):
+    """Cached activations as a source; training uses one augmentation, or a weak and a strong."""
+
+    def __init__(self, plain: Activations, augmented: Sequence[Mirrored | InTurn] = ()) -> None:
+        self.plain, self.augmented = plain, augmented
+
+    def __len__(self) -> int:
+        return len(self.plain)
+
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
+        """Activations (B, …) of each group of rows, or two of each (B, 2, …), as float32."""
+        for rows in groups:
+            values = [self.plain[rows]]
+            if epoch is not None and self.augmented:
+                values = [each.at(rows, epoch) for each in self.augmented]
+            stacked = values[0] if len(values) == 1 else np.stack(values, axis=1)
+            yield torch.from_numpy(stacked.astype(np.float32)).to(device)

@@ -1,29 +1,37 @@
 """Frozen features: computed by a backbone, kept in a folder, read for training on features.
 
+On a CPU, onnxruntime computes them about three times as fast as PyTorch. Which of the two is used
+depends on the number of images and on what is installed, never on a clock, so the same command
+gives the same bits.
+
 A features folder holds `train.npz` and optionally `test.npz` (`features` float or uint8, `labels`
 int8 N×L of 1 / 0 / −1) and `meta.npz` (`classes`, optionally a `scale` per dimension that features
 are multiplied by). `imagenet_head.npz` has the backbone's ImageNet classifier, if it has one
 (`weight` C×D, `bias` C). All of them are finite numbers.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from g2netpl.images.loader import Part, Source, plain_groups
+from g2netpl.images.loader import Device, Rows, Source, plain_groups
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils import distributed
-from g2netpl.utils.arrays import finite_rows, read_npz, write_npz
+from g2netpl.utils.arrays import read_npz, write_npz
 from g2netpl.utils.errors import InputError
 
 Features = npt.NDArray[np.float32]
+OnBatch = Callable[[int], None] | None  # receives the number of images of a batch
 CLASSIFIER = "imagenet_head.npz"
+ENOUGH = 2000  # images; for fewer the graph for onnxruntime takes longer to make than it saves
+TOLERANCE = 1e-4  # of the largest value
 
 
 @dataclass(frozen=True)
@@ -38,146 +46,198 @@ class FeatureFolder:
 
 
 def compute_features(
-    backbone: nn.Module,
-    source: Source,
-    batch_size: int | None = None,
-    on_batch: Callable[[int], None] | None = None,
+    backbone: nn.Module, source: Source, batch_size: int | None = None, on_batch: OnBatch = None
 ) -> Features:
     """The output of a frozen backbone for every image, not augmented, in the order of the source.
 
     The ranks share the images, and each of them gets the whole table.
     """
-    own = source
-    if distributed.size() > 1:
-        own = Part(source, distributed.own_rows(len(source)))
     device = next(backbone.parameters(), torch.empty(0)).device
     backbone.eval()
+    return compute_rows(lambda _, images: backbone(images), source, device, batch_size, on_batch)
+
+
+def compute_rows(
+    function: Callable[[Rows, Tensor], Tensor],
+    source: Source,
+    device: Device,
+    batch_size: int | None = None,
+    on_batch: OnBatch = None,
+) -> Features:
+    """A function of rows and their images for all rows; the ranks share them."""
+    own = distributed.own_rows(len(source))
+    groups = [own[rows] for rows in plain_groups(len(own), batch_size or source.evaluation_batch)]
     table, done = np.zeros((0, 0), np.float32), 0
     with torch.inference_mode():
-        groups = plain_groups(len(own), batch_size or source.evaluation_batch)
-        for images in own.load(groups, None, device):
-            vectors = backbone(images).float().cpu().numpy()
+        for rows, images in zip(groups, source.load(groups, None, device), strict=True):
+            values = function(rows, images).float().cpu().numpy()
             if not done:  # one table: many small arrays would fragment the heap
-                table = np.empty((len(own), *vectors.shape[1:]), np.float32)
-            table[done : done + len(vectors)] = vectors
-            done += len(vectors)
+                table = np.empty((len(own), *values.shape[1:]), np.float32)
+            table[done : done + len(values)] = values
+            done += len(values)
             if on_batch is not None:
-                on_batch(len(vectors) * distributed.size())
+                on_batch(len(values) * distributed.size())
     return distributed.gather_rows(table, len(source))
+
+
+class Engine(nn.Module):
+    """A network that onnxruntime runs; the output of an input with NaN is NaN."""
+
+    def __init__(self, content: bytes) -> None:
+        import onnxruntime
+
+        super().__init__()
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = torch.get_num_threads()
+        # threads that wait leave the cores to the processes that load images
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._session = onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"]
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The output for a batch of any length."""
+        (made,) = self._session.run(None, {"inputs": inputs.contiguous().numpy()})
+        outputs = torch.from_numpy(made)
+        outputs[inputs.flatten(1).isnan().any(dim=1)] = torch.nan  # a clip makes a number of it
+        return outputs
+
+
+def faster(
+    module: nn.Module, source: Source, count: int, say: Callable[[str], None] = lambda line: None
+) -> nn.Module:
+    """The network in onnxruntime if that is faster for so many images; else the network itself.
+
+    Its output is compared with that of PyTorch on the first images.
+    """
+    if count < ENOUGH or any(each.device.type != "cpu" for each in module.parameters()):
+        return module
+    (first,) = source.load(plain_groups(len(source), source.evaluation_batch)[:1], None)
+    training = module.training
+    try:
+        return _checked_engine(module.eval(), first.nan_to_num())
+    except ModuleNotFoundError as problem:
+        say(f"note: {problem.name} is not installed; pip install 'g2netpl[export]' is faster")
+    except Exception as problem:  # exporters fail in many ways
+        say(f"note: features by PyTorch: onnxruntime fails ({type(problem).__name__})")
+    finally:
+        module.train(training)
+    return module
+
+
+def _checked_engine(module: nn.Module, images: Tensor) -> Engine:
+    """The engine, if its output is that of the module."""
+    example = torch.zeros(2, *images.shape[1:])
+    engine = Engine(onnx_graph(module, example, "inputs", "outputs").SerializeToString())
+    with torch.inference_mode():
+        made, expected = engine(images), module(images)
+    if not (made - expected).abs().max() <= TOLERANCE * expected.abs().max():
+        raise ValueError("another output")
+    return engine
+
+
+def onnx_graph(module: nn.Module, example: Tensor, given: str, made: str) -> Any:
+    """The network as an ONNX model for batches of any length, with these names of its ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about itself
+        program: Any = torch.onnx.export(
+            module,
+            (example,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            input_names=[given],
+            output_names=[made],
+            verbose=False,
+        )
+    return program.model_proto
 
 
 def read_features(folder: str | Path) -> FeatureFolder:
     """Read a features folder; every mistake in it is named."""
     folder = Path(folder)
-    path = folder / "meta.npz"
-    meta = _arrays(path, ("classes",))
-    classes = _names(path, "classes", meta["classes"])
-    scale = None
-    if "scale" in meta:
-        scale = _numbers(path, "scale", meta["scale"])
-        _check_finite(f"{path}: scale", scale.reshape(1, -1), meta["scale"].reshape(1, -1))
+    meta = _Arrays(folder / "meta.npz")
+    classes = meta.names("classes")
+    scale = meta.numbers("scale", 1) if "scale" in meta.arrays else None
     train = _read_split(folder / "train.npz", classes, scale)
-    classifier = _read_classifier(folder / CLASSIFIER, train[0].shape[1])
+    width, classifier = train[0].shape[1], None
+    if (folder / CLASSIFIER).is_file():
+        head = _Arrays(folder / CLASSIFIER)
+        classifier = weight, bias = head.numbers("weight", 2), head.numbers("bias", 1)
+        if weight.shape != (len(bias), width):
+            head.reject("weight", f"({len(bias)}, {width})", weight.shape)
     if not (folder / "test.npz").is_file():
         return FeatureFolder(*train, classifier=classifier)
     test = _read_split(folder / "test.npz", classes, scale)
-    if train[0].shape[1] != test[0].shape[1]:
+    if width != test[0].shape[1]:
         raise InputError(f"{folder}: train and test features have different widths")
     return FeatureFolder(*train, *test, classifier)
-
-
-def _read_classifier(path: Path, width: int) -> tuple[Features, Features] | None:
-    if not path.is_file():
-        return None
-    arrays = _arrays(path, ("weight", "bias"))
-    weight, bias = (_numbers(path, name, arrays[name]) for name in ("weight", "bias"))
-    if bias.ndim != 1 or weight.shape != (len(bias), width):
-        raise InputError(
-            f"{path}: expected weight (C, {width}) and bias (C,), got {weight.shape} and "
-            f"{bias.shape}"
-        )
-    _check_finite(f"{path}: weight", weight, weight)
-    return weight, bias
 
 
 def _read_split(
     path: Path, classes: tuple[str, ...], scale: Features | None
 ) -> tuple[Features, LabelTable]:
-    arrays = _arrays(path, ("features", "labels"))
-    given, labels = arrays["features"], arrays["labels"]
-    if given.ndim != 2 or labels.ndim != 2 or len(given) != len(labels) or not given.size:
-        raise InputError(
-            f"{path}: expected features (N, D) and labels (N, L), "
-            f"got {given.shape} and {labels.shape}"
-        )
-    features = _numbers(path, "features", given)
-    if scale is not None:
-        if scale.shape != (features.shape[1],):
-            raise InputError(
-                f"{path.with_name('meta.npz')}: scale: expected {features.shape[1]} values, "
-                f"got {scale.shape}"
-            )
-        with np.errstate(over="ignore", invalid="ignore"):
-            features *= scale
-    _check_finite(f"{path}: features", features, given, scale)
-    images = _names(path, "images", arrays.get("images", np.arange(len(features))))
-    groups = _names(path, "groups", arrays["groups"]) if "groups" in arrays else None
+    content = _Arrays(path)
+    features, labels = content.numbers("features", 2, scale), content.numbers("labels", 2)
+    if len(features) != len(labels):
+        content.reject("labels", f"({len(features)}, L)", labels.shape)
+    content.arrays.setdefault("images", np.arange(len(features)))
+    groups = content.names("groups") if "groups" in content.arrays else None
     try:
-        values = _numbers(path, "labels", labels, labels.dtype)
-        return features, LabelTable(images, classes, values, groups=groups)
+        return features, LabelTable(content.names("images"), classes, labels, groups=groups)
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
 
 
-def _check_finite(
-    where: str, values: Features, given: npt.NDArray[Any], scale: Features | None = None
-) -> None:
-    """Reject numbers that are not finite; `given` is what the file holds."""
-    finite = finite_rows(values)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        column = int(np.argmin(np.isfinite(values[row])))
-        times = "" if scale is None else f" times the scale {scale[column]}"
-        raise InputError(
-            f"{where}: row {row}, column {column}: expected a finite number, "
-            f"got {given[row, column]}{times}"
-        )
+class _Arrays:
+    """The arrays of an .npz file; every mistake in one is an `InputError` with its place."""
 
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file (a features folder has train.npz and meta.npz)")
+        try:
+            self.path, self.arrays = path, read_npz(path)
+        except ValueError as problem:
+            raise InputError(f"{path}: not a readable .npz file ({problem})") from None
 
-def _numbers(
-    path: Path, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike = np.float32
-) -> npt.NDArray[Any]:
-    """The values as numbers; text and times are rejected."""
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"{path}: {name}: expected numbers, got {values.dtype}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(kind)
+    def numbers(self, name: str, dimensions: int, scale: Features | None = None) -> Features:
+        """An array of finite numbers, multiplied by the scale of each column."""
+        given = self._find(name)
+        if given.dtype.kind not in "biuf" or given.ndim != dimensions or not given.size:
+            self.reject(name, f"numbers in {dimensions} dimensions", f"{given.dtype} {given.shape}")
+        if scale is not None and scale.shape != given.shape[1:]:
+            self.reject(name, f"{len(scale)} columns, as in the scale of meta.npz", given.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values: Features = given.astype(np.float32)
+            values *= 1 if scale is None else scale
+        finite = np.isfinite(values)
+        if not finite.all():
+            place = np.unravel_index(np.argmin(finite), values.shape)
+            where = f"{name}: row {', column '.join(map(str, place))}"
+            self.reject(where, "a finite number", values[place])
+        return values
 
+    def names(self, name: str) -> tuple[str, ...]:
+        """An array of texts, or of whole numbers as texts."""
+        given = self._find(name)
+        if given.ndim != 1 or given.dtype.kind not in "USiu":
+            self.reject(name, "a list of names", f"{given.dtype} {given.shape}")
+        try:
+            names: list[str] = given.astype(str).tolist()
+            "".join(names).encode()
+        except ValueError:  # a damaged file may hold numbers that are not characters
+            self.reject(name, "names", "something that is not text")
+        return tuple(names)
 
-def _names(path: Path, name: str, values: npt.NDArray[Any]) -> tuple[str, ...]:
-    if values.ndim != 1 or values.dtype.kind not in "USiu":
-        raise InputError(
-            f"{path}: {name}: expected a list of names, got {values.dtype} {values.shape}"
-        )
-    try:
-        names: list[str] = values.astype(str).tolist()
-        "".join(names).encode()
-    except ValueError:  # a damaged file may hold numbers that are not characters
-        raise InputError(f"{path}: {name}: the names are not text") from None
-    return tuple(names)
+    def _find(self, name: str) -> npt.NDArray[Any]:
+        if name not in self.arrays:
+            found = ", ".join(self.arrays)
+            raise InputError(f"{self.path}: array {name!r} is missing (found: {found})")
+        return self.arrays[name]
 
-
-def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file (a features folder has train.npz and meta.npz)")
-    try:
-        arrays = read_npz(path)
-    except ValueError as problem:
-        raise InputError(f"{path}: not a readable .npz file ({problem})") from None
-    for name in needed:
-        if name not in arrays:
-            raise InputError(f"{path}: array {name!r} is missing (found: {', '.join(arrays)})")
-    return arrays
+    def reject(self, place: str, expected: str, got: object) -> NoReturn:
+        """Report a mistake."""
+        raise InputError(f"{self.path}: {place}: expected {expected}, got {got}")
 
 
 def write_features(folder: str | Path, features: FeatureFolder) -> None:
@@ -190,10 +250,9 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
     ):
         if values is None or table is None:
             continue
-        names = {"images": np.array(table.images)}
-        if table.groups is not None:
-            names["groups"] = np.array(table.groups)
-        arrays: dict[str, npt.NDArray[Any]] = {"features": values, "labels": table.values, **names}
+        names = {"images": table.images} | ({"groups": table.groups} if table.groups else {})
+        arrays = {name: np.array(each) for name, each in names.items()}
+        arrays |= {"features": values, "labels": table.values}
         write_npz(folder / f"{split}.npz", arrays, is_compressed=False)
     if features.classifier is not None:
         weight, bias = features.classifier

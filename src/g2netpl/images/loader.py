@@ -5,9 +5,16 @@ image), so the batches are the same for any number of loader workers. An image t
 is NaN; too many of them end the work.
 """
 
+import atexit
+import multiprocessing.util  # its exit handler is registered first, so that ours runs before it
+import signal
+import sys
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,50 +22,56 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from g2netpl.images.pixels import Pixels, Tried, check_bad, header_problem, load_resized
-from g2netpl.images.transforms import ViewName, apply
-from g2netpl.images.workers import ignore_interrupts, lost_worker, start_workers
+from g2netpl.images.pixels import Pixels, Unreadable, check_unreadable, header_problem, load_resized
+from g2netpl.images.transforms import Augment, apply
 from g2netpl.utils import distributed
 from g2netpl.utils.errors import UserError
+from g2netpl.utils.files import is_full
 from g2netpl.utils.image_refs import Unreachable
+from g2netpl.utils.signals import STOPS, Interrupts
 
+Item = TypeVar("Item")
 Rows = npt.NDArray[np.int64]
 Groups = Sequence[Rows]  # the rows of each batch
 Device = torch.device | str
 Problem = str | Unreachable  # of an image, or of the store it is in
 TOGETHER = 1024  # images that are mixed with each other at least, if they are in tar files
 
+_WORKER_LOST = (  # words of torch about a worker that is gone
+    *("is killed by signal", "exited unexpectedly", "ancdata"),
+    *("shared memory", "unable to write to file", "unable to mmap"),
+)
 _STRETCH = 20_000  # images that loader workers are started for, about
 
 
-class Source(Protocol):
-    """Where inputs come from: arrays in memory, or image files."""
+class Source(ABC):
+    """Where inputs come from: arrays in memory, image files, or cached activations."""
 
+    evaluation_batch: int = 64  # how many to evaluate at a time
+    shards: Rows | None = None  # the tar file of each input; None if any order is as good
+    prior: Tensor | None = None  # known about each image before any tag: q (N, L) of `core.prior`
+
+    @abstractmethod
     def __len__(self) -> int: ...
 
-    @property
-    def evaluation_batch(self) -> int:
-        """How many to evaluate at a time."""
-        ...
-
+    @abstractmethod
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Inputs of each group of rows, augmented unless the epoch is None; NaN if unreadable."""
-        ...
+
+    def prior_of(self, rows: Rows) -> Tensor | None:
+        """The prior of some rows; None if it is not given with the source."""
+        return None if self.prior is None else self.prior[torch.from_numpy(rows)]
 
 
-class ArraySource:
+class ArraySource(Source):
     """Features, or small images, that fit into memory."""
 
     def __init__(self, inputs: Tensor) -> None:
         self.inputs = inputs
+        self.evaluation_batch = 512 if inputs.ndim == 2 else 64
 
     def __len__(self) -> int:
         return len(self.inputs)
-
-    @property
-    def evaluation_batch(self) -> int:
-        """Features are small, images in memory are not."""
-        return 512 if self.inputs.ndim == 2 else 64
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Rows of the array, which are never augmented."""
@@ -67,69 +80,43 @@ class ArraySource:
             yield self.inputs.index_select(0, index).to(device)
 
 
-@dataclass(frozen=True)
-class Part:
+class Subset(Source):
     """Some rows of a source, as a source of its own (the training or validation split)."""
 
-    source: Source
-    rows: Rows
+    def __init__(self, source: Source, rows: Rows) -> None:
+        self.source, self.rows = source, rows
+        self.evaluation_batch = source.evaluation_batch
+        self.shards = None if source.shards is None else source.shards[rows]
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def evaluation_batch(self) -> int:
-        """As in the source."""
-        return self.source.evaluation_batch
-
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Inputs of the part's rows."""
+        """Inputs of the rows."""
         return self.source.load([self.rows[group] for group in groups], epoch, device)
 
-
-@dataclass(frozen=True)
-class WithPrior:
-    """A source with what is known about each image before any tag: q (N, L) of `core.prior`."""
-
-    source: Source
-    q: Tensor
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def evaluation_batch(self) -> int:
+    def prior_of(self, rows: Rows) -> Tensor | None:
         """As in the source."""
-        return self.source.evaluation_batch
-
-    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Inputs of the source."""
-        return self.source.load(groups, epoch, device)
+        return self.source.prior_of(self.rows[rows])
 
 
-def prior_of(source: Source, rows: Rows) -> Tensor | None:
-    """q of some rows; None if it is not given with the source."""
-    if isinstance(source, Part):
-        return prior_of(source.source, source.rows[rows])
-    return source.q[torch.from_numpy(rows)] if isinstance(source, WithPrior) else None
-
-
-class MirroredPart(Part):
+class MirroredSubset(Subset):
     """Some rows of a source of images, each mirrored."""
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Mirror images of the part's rows."""
+        """Mirror images of the rows."""
         return (inputs.flip(-1) for inputs in super().load(groups, epoch, device))
 
 
-@dataclass(frozen=True)
-class DrawnPart(Part):
+class AugmentedSubset(Subset):
     """Some rows of a source of images, augmented as in one epoch; of a pair, the strong one."""
 
-    epoch: int
+    def __init__(self, source: Source, rows: Rows, epoch: int) -> None:
+        super().__init__(source, rows)
+        self.epoch = epoch
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Augmented images of the part's rows."""
+        """Augmented images of the rows."""
         for inputs in super().load(groups, self.epoch, device):
             yield inputs[:, -1] if inputs.ndim == 5 else inputs
 
@@ -155,58 +142,41 @@ def _by_shards(shards: Rows, random: np.random.Generator) -> Rows:
     return np.lexsort((random.random(len(shards)), blocks[shards]))
 
 
-def shards_in(source: Source) -> Rows | None:
-    """The number of the tar file of each input; None if any order is as good."""
-    if isinstance(source, Part):
-        shards = shards_in(source.source)
-        return None if shards is None else shards[source.rows]
-    if isinstance(source, WithPrior):
-        return shards_in(source.source)
-    return source.shards if isinstance(source, ImageSource) else None
-
-
 def plain_groups(count: int, batch_size: int) -> list[Rows]:
     """All images in file order, for evaluation."""
-    return [
-        np.arange(start, min(start + batch_size, count)) for start in range(0, count, batch_size)
-    ]
+    starts = range(0, count, batch_size)
+    return [np.arange(start, min(start + batch_size, count)) for start in starts]
 
 
-def in_stretches(
+def joined_sources(
     lists: Iterable[Sequence[str]], source: Callable[[Sequence[str]], Source]
-) -> Iterator[Part]:
-    """Lists of image files, each as a part of a source of several lists.
+) -> Iterator[Subset]:
+    """Lists of image files, each as a subset of a source of several lists.
 
     So loader workers are not started for each list, and know no more paths than they need.
     """
-    stretch: list[Sequence[str]] = []
-
-    def parts() -> Iterator[Part]:
-        whole, start = source([path for paths in stretch for path in paths]), 0
-        for paths in stretch:
-            yield Part(whole, np.arange(start, start + len(paths)))
-            start += len(paths)
-
-    for paths in lists:
-        stretch.append(paths)
-        if sum(map(len, stretch)) >= _STRETCH:
-            yield from parts()
-            stretch = []
-    if stretch:
-        yield from parts()
+    joined: list[Sequence[str]] = []
+    for paths in chain(lists, [None]):
+        joined += [] if paths is None else [paths]
+        if joined and (paths is None or sum(map(len, joined)) >= _STRETCH):
+            whole, start = source([path for each in joined for path in each]), 0
+            for each in joined:
+                yield Subset(whole, np.arange(start, start + len(each)))
+                start += len(each)
+            joined = []
 
 
-def by_headers(paths: Sequence[str], most: int) -> Tried:
+def check_headers(paths: Sequence[str], most: int) -> Unreadable:
     """What the first bytes of images show, which is quick; the ranks share the images."""
     own = {row: header_problem(paths[row]) for row in distributed.own_rows(len(paths)).tolist()}
-    found = [item for part in distributed.gather(own) for item in part.items()]
-    return Tried([problem for _, problem in sorted(found) if problem], most)
+    problems = [item for part in distributed.gather(own) for item in part.items()]
+    return Unreadable([problem for _, problem in sorted(problems) if problem], most)
 
 
-class ImageSource:
+class ImageSource(Source):
     """Image files, decoded and resized by loader workers.
 
-    Several augmentations are an axis of their own in training: (B, views, 3, size, size). Up to
+    Several augmentations are an axis of their own in training: (B, 2, 3, size, size). Up to
     `max_unreadable` files may be unreadable; `bad` says which were, and why. With `shards`, an
     epoch is ordered by tar files.
     """
@@ -218,21 +188,23 @@ class ImageSource:
         mean: Sequence[float],
         std: Sequence[float],
         seed: int = 0,
-        view: ViewName | tuple[ViewName, ...] = "paper",
+        augment: Augment | tuple[Augment, ...] = "paper",
         workers: int = 0,
         max_unreadable: int = 0,
         shards: Rows | None = None,
     ) -> None:
-        self.shards = shards
-        self.dataset = _ImageDataset(tuple(paths), size, seed, view)
-        self.max_unreadable = max_unreadable
+        # buffers of over 32 MB are returned to the system every time on a CPU
+        self.evaluation_batch = 64 if torch.cuda.is_available() else 16
+        self.shards, self.max_unreadable = shards, max_unreadable
+        names = (augment,) if isinstance(augment, str) else augment
+        self.dataset = _ImageDataset(tuple(paths), size, seed, names)
         self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]
         self._std = 255.0 * torch.tensor(std)[:, None, None]
         self._batches: list[list[tuple[int, int | None]]] = []  # (row, epoch) pairs of a pass
         self._loader: Any = DataLoader(
             self.dataset,
-            batch_sampler=_Batches(self._batches),
+            batch_sampler=self._batches,  # changed for each pass; the workers stay alive
             num_workers=workers,
             persistent_workers=workers > 0,
             worker_init_fn=ignore_interrupts,
@@ -243,26 +215,23 @@ class ImageSource:
     def __len__(self) -> int:
         return len(self.dataset.paths)
 
-    @property
-    def evaluation_batch(self) -> int:
-        """Small on a CPU: buffers of over 32 MB are returned to the system every time."""
-        return 64 if torch.cuda.is_available() else 16
-
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Decoded, resized and normalised images, (B, 3, size, size), or several views of each."""
+        """Decoded, resized and normalised images, (B, 3, size, size), or two augmentations."""
         mean, std = self._mean.to(device), self._std.to(device)
-        for rows, decoded in zip(groups, self.decoded(groups, epoch), strict=True):
-            inputs = torch.sub(decoded.pixels.to(device, non_blocking=True), mean).div_(std)
-            for position, problem in decoded.problems:
+        for rows, (pixels, problems) in zip(groups, self.decoded(groups, epoch), strict=True):
+            inputs = torch.sub(pixels.to(device, non_blocking=True), mean).div_(std)
+            for position, problem in problems:
                 if isinstance(problem, Unreachable):
                     raise problem
                 inputs[position] = torch.nan
                 self.bad[int(rows[position])] = problem
-            check_bad(Tried(self.bad.values(), self.max_unreadable))
+            check_unreadable(Unreadable(self.bad.values(), self.max_unreadable))
             yield inputs
 
-    def decoded(self, groups: Groups, epoch: int | None) -> "Iterator[_Decoded]":
-        """What the workers send: bytes, which travel four times as fast as floats."""
+    def decoded(
+        self, groups: Groups, epoch: int | None
+    ) -> Iterator[tuple[Tensor, list[tuple[int, Problem]]]]:
+        """What workers send: bytes, which travel four times as fast as floats, and problems."""
         self._batches[:] = [[(int(row), epoch) for row in rows] for rows in groups]
         try:
             yield from start_workers(self._loader)
@@ -270,40 +239,21 @@ class ImageSource:
             raise lost_worker(problem) or problem from None
 
 
-@dataclass(frozen=True)
-class _Batches:
-    """The batches of the next pass; the workers stay alive between passes."""
-
-    batches: list[list[tuple[int, int | None]]]
-
-    def __iter__(self) -> Iterator[list[tuple[int, int | None]]]:
-        return iter([*self.batches])
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-
-class _Decoded(NamedTuple):
-    """(B, 3, size, size) bytes, and what was wrong with which of them."""
-
-    pixels: Tensor
-    problems: list[tuple[int, Problem]]
-
-
-def _stack(items: list[tuple[Tensor, Problem | None]]) -> _Decoded:
-    """A batch of images, and the problems among them."""
+def _stack(
+    items: list[tuple[Tensor, Problem | None]],
+) -> tuple[Tensor, list[tuple[int, Problem]]]:
+    """A batch (B, 3, size, size), and what is wrong with which of its images."""
     problems = [(place, problem) for place, (_, problem) in enumerate(items) if problem is not None]
-    return _Decoded(default_collate([pixels for pixels, _ in items]), problems)
+    return default_collate([pixels for pixels, _ in items]), problems
 
 
-@dataclass(frozen=True)
 class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
     """One file → (3, size, size) bytes, or black and why; not augmented if the epoch is None."""
 
-    paths: tuple[str, ...]
-    size: int
-    seed: int
-    view: ViewName | tuple[ViewName, ...]
+    def __init__(
+        self, paths: tuple[str, ...], size: int, seed: int, augment: tuple[Augment, ...]
+    ) -> None:
+        self.paths, self.size, self.seed, self.augment = paths, size, seed, augment
 
     def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, Problem | None]:
         row, epoch = key
@@ -315,11 +265,64 @@ class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
             problem = error if isinstance(error, Unreachable) else str(error)
         if epoch is None:
             return _tensor(pixels), problem
-        names = (self.view,) if isinstance(self.view, str) else self.view
-        views = [_tensor(apply(name, pixels, (self.seed, epoch, row))) for name in names]
-        return views[0] if len(views) == 1 else torch.stack(views), problem
+        made = [_tensor(apply(name, pixels, (self.seed, epoch, row))) for name in self.augment]
+        return made[0] if len(made) == 1 else torch.stack(made), problem
 
 
 def _tensor(pixels: Pixels) -> Tensor:
     """(H, W, 3) → (3, H, W)."""
     return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))
+
+
+class WorkerLost(UserError):
+    """A loader worker died, or cannot send what it loaded."""
+
+
+@contextmanager
+def with_resume_advice(interrupts: Interrupts) -> Iterator[None]:
+    """A lost worker or store inside is reported with the command that resumes the run."""
+    try:
+        yield
+    except (WorkerLost, Unreachable) as lost:
+        raise type(lost)(f"{lost}; {interrupts.advice}") from None
+
+
+def ignore_interrupts(worker: int) -> None:
+    """Ctrl-C is for the main process, which ends its workers itself."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
+    sys.excepthook = lambda *_: None  # about a connection that the main process has closed
+
+
+def start_workers(loader: Iterable[Item]) -> Iterator[Item]:
+    """The items of a loader. torch's handler for the death of a worker is put back.
+
+    It would raise that at any moment of other work; the loader itself notices it within seconds.
+    """
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        return iter(loader)
+    before: Any = signal.getsignal(signal.SIGCHLD)
+    items = iter(loader)
+    signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
+    return items
+
+
+def lost_worker(problem: Exception) -> WorkerLost | None:
+    """The error to raise instead if a worker died; None for any other problem."""
+    text = str(problem).splitlines()
+    lines = [line for line in text if any(words in line for words in _WORKER_LOST)]
+    is_cut_off = isinstance(problem, ConnectionError | EOFError | FileNotFoundError)
+    if is_full(problem) or not (lines or is_cut_off):
+        return None
+    why = (lines[0] if lines else str(problem) or type(problem).__name__).strip().rstrip(".")
+    return WorkerLost(
+        f"an image loader process ended ({why}); if memory is short, use fewer --workers"
+    )
+
+
+@atexit.register
+def _end_workers() -> None:
+    """Python would ask its children to end by a signal that they ignore, and wait for ever."""
+    for child in multiprocessing.active_children():
+        if child.daemon:
+            child.kill()

@@ -18,8 +18,15 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from g2netpl.labels.paths import RAW_SUFFIXES
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.image_formats import MAX_PIXELS, can_read_raw, formats
-from g2netpl.utils.image_refs import Unfit, is_address, open_file
+from g2netpl.utils.image_refs import (
+    MAX_PIXELS,
+    Unfit,
+    Unreachable,
+    can_read_raw,
+    formats,
+    is_address,
+    open_file,
+)
 
 _NAMED = 5  # unreadable images in a message
 _TURNS = {  # LibRaw's numbers of how a picture must be turned
@@ -63,71 +70,72 @@ def header_problem(path: str | Path) -> str | None:
         return str(problem)
 
 
-class Tried(NamedTuple):
+class Unreadable(NamedTuple):
     """What is wrong with images of a list, of which `most` may be unreadable."""
 
     problems: Collection[str]
     most: int
 
 
-def check_bad(*lists: Tried) -> None:
+def check_unreadable(*lists: Unreadable) -> None:
     """Stop if more images of a list cannot be read than allowed; the first are named."""
-    over = [tried for tried in lists if len(tried.problems) > tried.most]
+    over = [each for each in lists if len(each.problems) > each.most]
     if not over:
         return
-    bad, most = [problem for tried in over for problem in tried.problems], over[0].most
-    named = "; ".join((*bad[:_NAMED], *(["…"] if len(bad) > _NAMED else [])))
+    bad, most = [problem for each in over for problem in each.problems], over[0].most
     if len(bad) == 1:
-        raise InputError(f"{named}; leave it out")
+        raise InputError(f"{bad[0]}; leave it out")
+    named = "; ".join((*bad[:_NAMED], *(["…"] if len(bad) > _NAMED else [])))
     allowed = f", --max-unreadable allows {most:,}" if most else ""
-    raise InputError(f"at least {len(bad):,} images cannot be read{allowed}: {named}; {way_out()}")
+    hint = unreadable_hint("as many as g2netpl check finds")
+    raise InputError(f"at least {len(bad):,} images cannot be read{allowed}: {named}; {hint}")
 
 
-def way_out(count: int | None = None) -> str:
-    """What to do about unreadable images; `count` of them, if all were tried."""
-    number = "as many as g2netpl check finds" if count is None else count
-    return f"remove them from the label file and from the folder, or give --max-unreadable {number}"
+def unreadable_hint(count: int | str) -> str:
+    """What to do about unreadable images."""
+    return f"remove them from the label file and from the folder, or give --max-unreadable {count}"
 
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[Image.Image]:
     """An image file that is not too large, not yet decoded; any mistake is an `InputError`."""
-    with _stream(path) as stream:
-        limit = Image.MAX_IMAGE_PIXELS
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Pillow's opinions on odd metadata
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # also used for the images inside an icon
-                is_raw = str(path).lower().endswith(RAW_SUFFIXES)
-                opened = _raw_preview(stream) if is_raw else Image.open(stream, "r", formats())
-                with opened as file:
-                    if file.width * file.height > MAX_PIXELS:  # HEIC has no such check
-                        raise Image.DecompressionBombError
-                    yield file
-        except InputError as problem:
-            raise InputError(f"{_shown(path)}: {problem}") from None
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-            raise InputError(
-                f"{_shown(path)}: more than {MAX_PIXELS:,} pixels; make it smaller first"
-            ) from None
-        except Exception as problem:  # decoders raise errors of every kind for damaged files
-            raise InputError(f"{_shown(path)}: {_unreadable(stream, problem)}") from None
-        finally:
-            Image.MAX_IMAGE_PIXELS = limit
-
-
-def _stream(path: str | Path) -> BinaryIO:
-    """The bytes of a file."""
+    limit = Image.MAX_IMAGE_PIXELS
     try:
-        return open_file(path)
-    except FileNotFoundError:
-        raise InputError(f"{_shown(path)}: no such image") from None
-    except Unfit as problem:
-        raise InputError(f"{_shown(path)}: {problem.strerror}") from None
-    except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", "its name holds a NUL character")
-        raise InputError(f"{_shown(path)}: cannot be read ({why})") from None
+        with open_file(path) as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's opinions on odd metadata
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # also used for the images inside an icon
+            if not stream.read(1):
+                raise InputError("not a readable image (the file is empty)")
+            stream.seek(0)
+            is_raw = str(path).lower().endswith(RAW_SUFFIXES)
+            with _raw_preview(stream) if is_raw else Image.open(stream, "r", formats()) as file:
+                if file.width * file.height > MAX_PIXELS:  # HEIC has no such check
+                    raise Image.DecompressionBombError
+                yield file
+    except Unreachable:
+        raise
+    except Exception as problem:  # decoders raise errors of every kind for damaged files
+        raise InputError(f"{_shown(path)}: {_reason(problem)}") from None
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def _reason(problem: Exception) -> str:
+    """Why an image cannot be read."""
+    if isinstance(problem, InputError):
+        return str(problem)
+    if isinstance(problem, FileNotFoundError):
+        return "no such image"
+    if isinstance(problem, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        return f"more than {MAX_PIXELS:,} pixels; make it smaller first"
+    if isinstance(problem, UnidentifiedImageError):
+        return "not a readable image (no known image format, or damaged at its start)"
+    if isinstance(problem, Unfit):
+        return str(problem.strerror)
+    if isinstance(problem, OSError) and problem.strerror is not None:
+        return f"cannot be read ({problem.strerror})"
+    return f"not a readable image ({_shown(problem) or type(problem).__name__})"
 
 
 def _raw_preview(stream: BinaryIO) -> Image.Image:
@@ -179,20 +187,6 @@ def _to_bytes(deep: npt.NDArray[np.float64], top: float) -> Pixels:
     deep = np.nan_to_num(deep, nan=0.0, posinf=0.0, neginf=0.0)
     highest = float(deep.max(initial=top))
     return np.rint(deep / highest * 255.0).clip(0, 255).astype(np.uint8)
-
-
-def _unreadable(stream: BinaryIO, problem: Exception) -> str:
-    """Why Pillow could not read a file."""
-    try:
-        stream.seek(0)
-        is_empty = not stream.read(1)
-    except (OSError, ValueError) as trouble:
-        return f"cannot be read ({getattr(trouble, 'strerror', trouble)})"
-    if is_empty:
-        return "not a readable image (the file is empty)"
-    if isinstance(problem, UnidentifiedImageError):
-        return "not a readable image (no known image format, or damaged at its start)"
-    return f"not a readable image ({_shown(problem) or type(problem).__name__})"
 
 
 def _shown(text: object) -> str:

@@ -12,93 +12,69 @@ import tarfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby, product
+from itertools import groupby
 from pathlib import Path
 from shlex import quote
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels import paths
+from g2netpl.labels.files import Files, each_file, ensure_local
+from g2netpl.labels.io import find_format, image_folders
 from g2netpl.labels.names import name_problem, plain_name
 from g2netpl.labels.paths import SUFFIXES, Located, images_on_top, names_on_top, with_near
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors
-from g2netpl.utils.image_refs import (
-    LARGEST,
-    ImageRef,
-    Opened,
-    PathBelow,
-    Stamp,
-    Unfit,
-    file_stamp,
-    is_address,
-)
-from g2netpl.utils.stores import Remote, check_address, object_at, objects_at
+from g2netpl.utils.image_refs import ImageRef, Opened, PathBelow, Stamp, Unfit, is_address, stamp_of
+from g2netpl.utils.stores import check_address, object_at, objects_at
 
-Address = str | Path
-GO_ON_WITHOUT = " (--missing leave-out goes on without them)"
+LEAVE_OUT_HINT = " (--missing leave-out continues without them)"
+_LARGEST = 1 << 28  # bytes of one image
 _LISTING_SECONDS = 300  # until a store is listed again
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
-_MOST_SHARDS = 1_000_000
+_BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*))\}")
 
 
 class TarMember(ImageRef):
-    """An image in a tar file."""
+    """An image in a tar file; the text reads as if that were a folder."""
 
-    __slots__ = ("holder", "offset", "size")
-    holder: ImageRef
+    tar: ImageRef
     offset: int
     size: int
-
-    def __new__(cls, holder: ImageRef, name: str, offset: int, size: int) -> Self:
-        """The text reads as if the tar file were a folder."""
-        made = super().__new__(cls, f"{holder}/{name}")
-        made.holder, made.offset, made.size = holder, offset, size
-        return made
 
     @property
     def shard(self) -> str:
         """The tar file."""
-        return str(self.holder)
+        return str(self.tar)
 
     def stamp(self) -> Stamp:
         """Its own size, and the times of the tar file."""
-        stamp = self.holder.stamp()
+        stamp = self.tar.stamp()
         return stamp if stamp[0] < 0 else (self.size, *stamp[1:])
 
     def open(self) -> Opened:
         """Its bytes."""
-        if self.size > LARGEST:
+        if self.size > _LARGEST:
             raise Unfit(f"{self.size:,} bytes are too many for an image")
-        content = self.holder.read(self.offset, self.offset + self.size)
+        with self.tar.open() as file:
+            file.seek(self.offset)
+            content = file.read(self.size)
         if len(content) < self.size:
             raise Unfit("the tar file was changed; run the command again")
         return io.BytesIO(content)
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self.holder, self[len(self.holder) + 1 :], self.offset, self.size
-
 
 class DatasetImage(ImageRef):
-    """An image in a row of a Hugging Face data set."""
+    """An image in a row of a Hugging Face data set; the text reads as if that were a folder."""
 
-    __slots__ = ("path", "row")
     path: str
     row: int
 
-    def __new__(cls, path: str, name: str, row: int) -> Self:
-        """The text reads as if the data set were a folder."""
-        made = super().__new__(cls, f"{path}/{name}")
-        made.path, made.row = path, row
-        return made
-
     def stamp(self) -> Stamp:
         """That of the data set."""
-        return file_stamp(self.path)
+        return stamp_of(self.path)
 
     def open(self) -> Opened:
         """Its bytes."""
@@ -106,9 +82,6 @@ class DatasetImage(ImageRef):
         if content is None:
             raise Unfit("the row has no picture")
         return io.BytesIO(content)
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self.path, self[len(self.path) + 1 :], self.row
 
 
 class Catalogue:
@@ -162,43 +135,40 @@ class ListedImages(Catalogue):
         return [self._refs.get(name, f"{self.address}/{name}") for name in names]
 
 
-def images_at(address: Address) -> Catalogue:
+def images_at(address: str | Path) -> Catalogue:
     """The images at an address."""
     text = str(address)
     if is_address(text):
         return _in_store(text, int(time.monotonic() // _LISTING_SECONDS))
     if images_on_top(text):
         return Catalogue(text)
-    if _is_tar(text) or any(_is_tar(name) for name in names_on_top(text)):
+    if _is_tar(text) or any(map(_is_tar, names_on_top(text))):
         shards = _shards_at(text)
-        return _in_tars(text, tuple(shards), tuple(map(file_stamp, shards)))
+        return _in_tars(text, tuple(shards), tuple(shard.stamp() for shard in shards))
     if text.lower().endswith((".parquet", ".pq")) or os.path.isfile(f"{text}/state.json"):
-        return _in_dataset(text, file_stamp(text))
+        return _in_dataset(text, stamp_of(text))
     return Catalogue(text)
 
 
 @lru_cache(maxsize=8)
 def _in_store(address: str, period: int) -> Catalogue:
     check_address(address)
-    root = address.rstrip("/")
-    found = [file for pattern in expand_braces(root) for file in _list_store(pattern)]
-    _check_not_compressed(found)
-    images = {_name_below(file, root): file for file in found if file.lower().endswith(SUFFIXES)}
-    shards = sorted(file for file in found if _is_tar(file))
+    root, files = address.rstrip("/"), list[ImageRef]()
+    for pattern in expand_braces(root):
+        is_one = _is_tar(pattern) and not set(pattern) & set("*?[")
+        files += [object_at(pattern)] if is_one else objects_at(pattern)
+    _check_not_compressed(files)
+    images = {
+        file.removeprefix(root).lstrip("/") or file.rpartition("/")[2]: file
+        for file in sorted(files)
+        if file.lower().endswith(SUFFIXES)
+    }
+    shards = sorted(filter(_is_tar, files))
     if shards and all("/" in name for name in images):
         return _in_tars(address, tuple(shards), ())
     if not images:
         raise InputError(f"{address}: no images there, and no tar shards")
-    return ListedImages(address, dict(sorted(images.items())))
-
-
-def _list_store(pattern: str) -> list[Remote]:
-    is_one = _is_tar(pattern) and not set(pattern) & set("*?[")
-    return [object_at(pattern)] if is_one else objects_at(pattern)
-
-
-def _name_below(file: str, root: str) -> str:
-    return file.removeprefix(root).lstrip("/") or file.rpartition("/")[2]
+    return ListedImages(address, images)
 
 
 @lru_cache(maxsize=8)
@@ -221,7 +191,8 @@ def _in_tars(address: str, shards: tuple[ImageRef, ...], stamps: tuple[Stamp, ..
                 both = " and ".join(dict.fromkeys([refs[name].shard, str(shard)]))
                 raise InputError(f"{both}: image {name!r} is there twice; rename one")
             else:
-                refs[name] = TarMember(shard, name, member.offset_data, member.size)
+                place = {"offset": member.offset_data, "size": member.size}
+                refs[name] = TarMember(f"{shard}/{name}", tar=shard, **place)
     images = ListedImages(address, refs)
     images.notes = notes
     return images
@@ -254,18 +225,15 @@ def _check_not_compressed(files: Iterable[str]) -> None:
             raise InputError(f"{file}: compressed; decompress it, so that each image can be read")
 
 
-def _shards_at(address: str) -> list[ImageRef]:
+def _shards_at(address: str) -> list[PathBelow]:
     """The tar files that a folder, a path or a pattern names."""
     if os.path.isdir(address):
         names = sorted(name for name in os.listdir(address) if name[0] != "." and _is_tar(name))
         files = [os.path.join(address, name) for name in names]
-    elif os.path.exists(address):
-        files = [address]
-    else:
-        patterns = expand_braces(address)
-        files = [path for pattern in patterns for path in sorted(glob.glob(pattern)) or [pattern]]
-    if not os.path.isdir(address):  # the user named these, so they may be links
-        files = [os.path.realpath(file) if os.path.islink(file) else file for file in files]
+    else:  # the user named these, so they may be links
+        patterns = [address] if os.path.exists(address) else expand_braces(address)
+        found = [path for pattern in patterns for path in sorted(glob.glob(pattern)) or [pattern]]
+        files = [os.path.realpath(file) if os.path.islink(file) else file for file in found]
     _check_not_compressed(files)
     absent = [file for file in files if not os.path.isfile(file)]
     if absent:
@@ -275,17 +243,14 @@ def _shards_at(address: str) -> list[ImageRef]:
 
 def expand_braces(pattern: str) -> list[str]:
     """`a-{00..12}.tar` and `{a,b}.tar` written out."""
-    choices = []
-    for place, piece in enumerate(_BRACES.split(pattern)):
-        numbers = _RANGE.fullmatch(piece) if place % 2 else None
-        if numbers is None:
-            choices.append(piece.split(",") if place % 2 else [piece])
-            continue
-        first, last = map(int, numbers.groups())
-        if last - first >= _MOST_SHARDS:
-            raise InputError(f"{pattern}: names more than a million shards")
-        choices.append([str(each).zfill(len(numbers[1])) for each in range(first, last + 1)])
-    return ["".join(pieces) for pieces in product(*choices)]
+    match = _BRACES.search(pattern)
+    if match is None:
+        return [pattern]
+    first, last, words = match.groups()
+    choices = words.split(",") if first is None else range(int(first), int(last) + 1)
+    start, rests = pattern[: match.start()], expand_braces(pattern[match.end() :])
+    texts = [str(choice).zfill(len(first or "")) for choice in choices]
+    return [f"{start}{text}{rest}" for text in texts for rest in rests]
 
 
 @lru_cache(maxsize=2)
@@ -301,47 +266,39 @@ def _in_dataset(path: str, stamp: Stamp) -> Catalogue:
     data = _dataset(path)
     if not data.is_packed:
         raise InputError(f"{path}: has paths of pictures, not pictures; name their folder instead")
-    names = data.images()
-    return ListedImages(path, {name: DatasetImage(path, name, at) for at, name in enumerate(names)})
+    refs = {
+        name: DatasetImage(f"{path}/{name}", path=path, row=row)
+        for row, name in enumerate(data.images())
+    }
+    return ListedImages(path, refs)
 
 
-def is_one_image(address: Address) -> bool:
+def is_one_image(address: str) -> bool:
     """Whether an address is that of a single image file of this machine."""
-    text = str(address)
-    if is_address(text) or _is_tar(text):
+    if is_address(address) or _is_tar(address):
         return False
-    if not os.path.exists(text):
-        raise InputError(f"{text}: no such file or folder")
-    return os.path.isfile(text) and not text.lower().endswith((".parquet", ".pq"))
+    if not os.path.exists(address):
+        raise InputError(f"{address}: no such file or folder")
+    return os.path.isfile(address) and not address.lower().endswith((".parquet", ".pq"))
 
 
-def list_images(address: Address) -> list[str]:
+def list_images(address: str | Path) -> list[str]:
     """Names of all images at an address."""
-    return list(images_at(address).names())
+    return images_at(address).names()
 
 
-def unread_note(address: Address) -> list[str]:
+def unread_note(address: str | Path) -> list[str]:
     """A note on photos in a folder that cannot be read."""
     images = images_at(address)
     return [] if isinstance(images, ListedImages) else paths.unread_note(images.address)
 
 
-def find(names: Sequence[str], address: Address, exactly: bool = False) -> Located:
+def find(names: Sequence[str], address: str | Path, exactly: bool = False) -> Located:
     """The references of the named images, and which of them are missing."""
     return images_at(address).find(names, exactly)
 
 
-def check_there(address: Address) -> None:
-    """Reject an address at which no images can be."""
-    images_at(address).find([])
-
-
-def locate(names: Sequence[str], address: Address) -> list[str]:
-    """The references of the named images, all of which must be there."""
-    return find_all(names, address).paths
-
-
-def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
+def find_all(names: Sequence[str], address: str | Path, more: str = "") -> Located:
     """Find the named images, all of which must be there; `more` is added to the hint."""
     located = find(names, address)
     if located.missing:
@@ -350,16 +307,57 @@ def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
         hint = "is --images the right folder"
         if not is_address(str(address)) and os.path.isfile(above / first):
             hint = f"try --images {quote(str(above))}"
+        missing = f"{len(located.missing):,} of {len(names):,} images of the label file"
         raise InputError(
-            f"{address}: {len(located.missing):,} of {len(names):,} images of the label file are "
-            f"not there, the first is {first!r}; {hint}?{more}"
+            f"{address}: {missing} are not there, the first is {first!r}; {hint}?{more}"
         )
     return located
+
+
+def locate(names: Sequence[str], address: str | Path) -> list[str]:
+    """The references of the named images, all of which must be there."""
+    return find_all(names, address).paths
 
 
 def shards_of(paths: Sequence[str]) -> npt.NDArray[np.int64] | None:
     """The number of the tar file that holds each image, (N,); None if there are no tar files."""
     shards = [path.shard if isinstance(path, ImageRef) else "" for path in paths]
-    if not any(shards):
-        return None
-    return np.unique(shards, return_inverse=True)[1].astype(np.int64)
+    return np.unique(shards, return_inverse=True)[1].astype(np.int64) if any(shards) else None
+
+
+def find_unlisted_images(
+    files: Files, format: str | None, images: str | None, every: bool = False
+) -> list[str]:
+    """Names of the images that a training would use, listed or not, below their folder.
+
+    These are all images in a folder that the user named, or else those around a label file that
+    stands for the folder it is in, or with `every` around each file.
+    """
+    folders = _folders(files, format, images, every)
+    names = (f"{way}{name}" for way, folder in folders.items() for name in list_images(folder))
+    return list(dict.fromkeys(names))
+
+
+def unread_around(files: Files, format: str | None, images: str | None) -> list[str]:
+    """Notes on photos there that cannot be read."""
+    folders = _folders(files, format, images)
+    return [note for folder in folders.values() for note in unread_note(folder)]
+
+
+def _folders(
+    files: Files, format: str | None, images: str | None, every: bool = False
+) -> dict[str, str]:
+    """Where images are looked for, by the path from the folder of all."""
+    if images is not None:
+        return {"": images}
+    root, ways = image_folders(files, format)
+    return {
+        way: str(root / way)
+        for path, way in zip(map(Path, each_file(files)), ways, strict=True)
+        if every or path.is_dir() or path.stem == "metadata"  # the folder itself, or its metadata
+    }
+
+
+def others_left_out(files: Files, format: str | None) -> bool:
+    """Whether images that no file lists belong to other splits of a data set."""
+    return any(find_format(ensure_local(file), format).lists_all for file in each_file(files))

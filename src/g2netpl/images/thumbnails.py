@@ -1,11 +1,11 @@
 """Small pictures for pages: found below the image folder, resized, encoded again as JPEG.
 
-Only the pixels of a file get onto a page. `Pictures` keeps the latest ones in memory.
+Only the pixels of a file get onto a page.
 """
 
 import io
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -19,37 +19,7 @@ from g2netpl.labels.paths import Located
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import Unreachable
 
-SIZES = (256, 1024)  # pixels of the longer side, at most
-_MAX_BYTES = 32 << 20
-
-
-class Pictures:
-    """The images of a run, by their row."""
-
-    def __init__(self, names: Sequence[str], roots: "Roots", max_bytes: int = _MAX_BYTES) -> None:
-        self.names, self.roots, self._max_bytes = names, roots, max_bytes
-        self._cached: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._lock = Lock()
-        self._decoding = Lock()  # one at a time: Pillow's limits and warnings are global
-
-    def jpeg(self, row: int, size: int) -> bytes:
-        """The picture, no side longer than `size`; InputError says why it cannot be shown."""
-        key = row, size
-        picture = self._look_up(key)
-        if picture is None:
-            with self._decoding:
-                picture = self._look_up(key) or small_jpeg(self.roots.path(self.names[row]), size)
-            with self._lock:
-                self._cached[key] = picture
-                while sum(map(len, self._cached.values())) > self._max_bytes:
-                    self._cached.popitem(last=False)
-        return picture
-
-    def _look_up(self, key: tuple[int, int]) -> bytes | None:
-        with self._lock:
-            if key in self._cached:
-                self._cached.move_to_end(key)
-            return self._cached.get(key)
+_CACHED = 128  # pictures, of at most a few hundred kB
 
 
 class Roots:
@@ -61,7 +31,7 @@ class Roots:
 
     @classmethod
     def of_run(cls, config: dict[str, Any], images: str | None) -> "Roots":
-        """The folders of the training, unless `images` names another one."""
+        """The folders of a run, unless `images` names another one."""
         folder = images or config["images"]
         return cls(
             folder or image_folder(config["labels"], config["format"]), config.get("unlabelled")
@@ -86,17 +56,31 @@ class Roots:
 
     def check(self, names: Sequence[str]) -> None:
         """Reject a folder that holds none of the first images."""
-        problems = []
+        problem = None
         for name in names[:20]:
             try:
                 self.path(name)
                 return
-            except InputError as problem:
-                problems.append(f"{name!r}: {problem}")
+            except InputError as reason:
+                problem = f"{name!r}: {reason}"
         raise InputError(
-            f"{self.images}: none of the first {len(problems)} images of the run can be found "
-            f"there ({problems[-1]}); is --images the right folder?"
+            f"{self.images}: none of the first images of the run can be found there ({problem}); "
+            "is --images the right folder?"
         )
+
+
+class Pictures:
+    """The images of a run as pictures, by their row; the latest ones are kept in memory."""
+
+    def __init__(self, names: Sequence[str], roots: Roots) -> None:
+        self.names, self.roots = names, roots
+        self._decoding = Lock()  # one at a time: Pillow's limits and warnings are global
+        self._jpeg = lru_cache(_CACHED)(lambda row, size: small_jpeg(roots.path(names[row]), size))
+
+    def jpeg(self, row: int, size: int) -> bytes:
+        """The picture, no side longer than `size`; InputError says why it cannot be shown."""
+        with self._decoding:
+            return self._jpeg(row, size)
 
 
 def small_jpeg(path: str, size: int, quality: int = 88) -> bytes:

@@ -19,15 +19,15 @@ import numpy.typing as npt
 
 from g2netpl.images.pixels import Pixels
 
-ViewName = Literal["plain", "paper", "weak", "strong"]
-PAIR: tuple[ViewName, ViewName] = ("weak", "strong")
+Augment = Literal["plain", "paper", "weak", "strong"]
+PAIR: tuple[Augment, Augment] = ("weak", "strong")
 Key = tuple[int, int, int]
 _FIRST = 0x666C  # of the steps of an augmentation
 _CACHED = 4  # strong augmentations of an image, which are used in turn
 
 
-def kept_views(name: ViewName | tuple[ViewName, ...], epochs: int) -> tuple[bool, int]:
-    """What is cached of each image in addition to the plain view, if frozen blocks see it once.
+def cached_augmentations(name: Augment | tuple[Augment, ...], epochs: int) -> tuple[bool, int]:
+    """What is cached of each image in addition to the plain one, if frozen blocks see it once.
 
     Whether its mirror image is, which is also the weak augmentation; and how many strong ones.
     """
@@ -35,7 +35,7 @@ def kept_views(name: ViewName | tuple[ViewName, ...], epochs: int) -> tuple[bool
     return name not in ("plain", "strong"), min(_CACHED, epochs) if has_strong else 0
 
 
-def apply(name: ViewName, pixels: Pixels, key: Key) -> Pixels:
+def apply(name: Augment, pixels: Pixels, key: Key) -> Pixels:
     """The augmentation of a resized image; the image itself stays as it is."""
     for number, step in enumerate(_STEPS[name]):
         pixels = step(pixels, [*key, _FIRST + number])
@@ -64,18 +64,16 @@ def _distort(pixels: Pixels, key: list[int]) -> Pixels:
     import torch
     from torchvision.transforms import v2
 
-    chain = v2.Compose(
-        [v2.RandAugment(num_ops=2, magnitude=10), v2.RandomErasing(p=1.0, value=127)]
-    )
+    steps = [v2.RandAugment(num_ops=2, magnitude=10), v2.RandomErasing(p=1.0, value=127)]
     number = int(np.random.default_rng(key).integers(2**63))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(number)  # torch.manual_seed would also set GPUs
         tensor = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
-        changed: npt.NDArray[np.uint8] = chain(tensor).permute(1, 2, 0).numpy()
+        changed: npt.NDArray[np.uint8] = v2.Compose(steps)(tensor).permute(1, 2, 0).numpy()
     return changed
 
 
-_STEPS: dict[ViewName, tuple[Callable[[Pixels, list[int]], Pixels], ...]] = {
+_STEPS: dict[Augment, tuple[Callable[[Pixels, list[int]], Pixels], ...]] = {
     "plain": (),
     "paper": (_mirror,),
     "weak": (_mirror, _shift),

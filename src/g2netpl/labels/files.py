@@ -14,8 +14,6 @@ from g2netpl.utils.files import check_space
 from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.stores import object_at
 
-_PIECE = 1 << 24  # bytes that a store is asked for at a time
-
 Files = str | tuple[str, ...]  # of several, in the order of the user
 READ_BY = (  # keys of a configuration that say how a file of others is to be read
     *("format", "absent", "separator", "classes", "aliases"),
@@ -62,7 +60,6 @@ def _copy_of(address: str) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     size, _, _ = there.stamp()
     check_space(folder, size, f"copy of {address}", "set TMPDIR")
-    with open(folder / name, "wb") as file:
-        for start in range(0, size, _PIECE):
-            file.write(there.read(start, start + _PIECE))
+    with there.open() as source, open(folder / name, "wb") as target:
+        shutil.copyfileobj(source, target)
     return folder / name

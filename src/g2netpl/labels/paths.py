@@ -11,8 +11,7 @@ from pathlib import Path
 
 from g2netpl.labels.names import match_filenames, matched_note, name_problem
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.image_formats import can_read_raw
-from g2netpl.utils.image_refs import PathBelow, is_below
+from g2netpl.utils.image_refs import PathBelow, can_read_raw, is_below
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),

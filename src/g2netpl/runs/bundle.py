@@ -22,7 +22,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from g2netpl.images.pixels import Pixels, Tried, check_bad, load_resized
+from g2netpl.images.pixels import Pixels, Unreadable, check_unreadable, load_resized
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
 from g2netpl.labels.io.text import parse_json
@@ -33,7 +33,7 @@ from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors
-from g2netpl.utils.image_formats import MAX_PIXELS
+from g2netpl.utils.image_refs import MAX_PIXELS
 from g2netpl.utils.options import Options
 from g2netpl.utils.signals import leave_terminal_to_parent
 
@@ -135,7 +135,9 @@ class Bundle(Classifier):
             batches(), size, workers if count >= _WORTH_PROCESSES else 0
         ):
             bad += problems.values()
-            check_bad(Tried(bad, lengths[0] if max_unreadable is None else max_unreadable))
+            check_unreadable(
+                Unreadable(bad, lengths[0] if max_unreadable is None else max_unreadable)
+            )
             made.append(np.full((len(pixels), len(self.classes)), np.nan, dtype=np.float32))
             readable = [place for place in range(len(pixels)) if place not in problems]
             if readable:

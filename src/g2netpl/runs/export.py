@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from g2netpl import __version__
 from g2netpl.core.models import Model
-from g2netpl.images.engine import onnx_graph
+from g2netpl.images.features import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle
 from g2netpl.runs.run import Run

@@ -216,19 +216,21 @@ class Run(Classifier):
         """What the network says of lists of image files, one after the other."""
         from g2netpl.core.inference import predict_all
         from g2netpl.core.models import Model
-        from g2netpl.images.engine import quick
-        from g2netpl.images.loader import ImageSource, Source, WithPrior, in_stretches
+        from g2netpl.images.features import faster
+        from g2netpl.images.loader import ImageSource, Source, joined_sources
 
         def source(paths: Sequence[str]) -> Source:
             most = len(paths) if max_unreadable is None else max_unreadable
             how = (self.config.image_size, self.mean, self.std)
             images = ImageSource(paths, *how, workers=workers, max_unreadable=most)
-            return images if self.prior is None else WithPrior(images, self.prior.q_of(paths))
+            if self.prior is not None:
+                images.prior = self.prior.q_of(paths)
+            return images
 
         model = None
-        for part in in_stretches(lists, source):
+        for part in joined_sources(lists, source):
             if model is None:
-                model = Model(quick(self.model.backbone, part, count), self.model.head).eval()
+                model = Model(faster(self.model.backbone, part, count), self.model.head).eval()
             yield predict_all(model, part, on_batch=on_batch)
 
     def observed(self) -> LabelTable:

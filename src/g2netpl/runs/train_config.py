@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from g2netpl.images.transforms import ViewName
+from g2netpl.images.transforms import Augment
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.thresholds import parse_rule
 from g2netpl.utils.options import (
@@ -82,7 +82,7 @@ class TrainConfig(Options):
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="pixels a side; images are squashed"
     )
-    augment: Literal[ViewName, "pair"] = Field(
+    augment: Literal[Augment, "pair"] = Field(
         default="paper",
         description="augmentation; paper: mirrored, weak: also shifted, strong: also distorted, "
         "pair: pseudo-labels from weak, training on strong",

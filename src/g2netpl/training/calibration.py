@@ -17,7 +17,7 @@ from torch import Tensor
 
 from g2netpl.core.annotation import LEAST_SHOWN, SampledPositiveHead
 from g2netpl.core.inference import compute_all
-from g2netpl.images.loader import Part, Source
+from g2netpl.images.loader import Source, Subset
 from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import POSITIVE, per_image
 from g2netpl.runs.chances import count_to_expect, sharpness_by_names, shown_by_vectors
@@ -76,7 +76,7 @@ def _learn_shown(trainer: Trainer, head: SampledPositiveHead) -> npt.NDArray[np.
     rows = np.arange(len(has_tag))
     if not is_of_all and len(rows) > _MOST:
         rows = np.random.default_rng(config.seed).permutation(rows)[:_MOST]
-    source = Part(trainer.inputs.training(trainer.mode), rows)
+    source = Subset(trainer.inputs.training(trainer.mode), rows)
     features = compute_all(trainer.model, lambda images, _: trainer.model.backbone(images), source)
     readable = np.isfinite(features).all(axis=1)
     asked = np.flatnonzero(readable & (has_tag | is_unknown)[rows])[:_MOST]

@@ -8,9 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl.images.check import several_tags
-from g2netpl.images.identity import same_files
-from g2netpl.images.sources import GO_ON_WITHOUT, find, find_all, list_images
-from g2netpl.images.unlisted import find_unlisted_images, others_left_out, unread_around
+from g2netpl.images.duplicates import same_files
+from g2netpl.images.sources import (
+    LEAVE_OUT_HINT,
+    find,
+    find_all,
+    find_unlisted_images,
+    list_images,
+    others_left_out,
+    unread_around,
+)
 from g2netpl.labels.class_warnings import label_warnings
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.io import image_folder, read_labels, read_matching, single_label
@@ -110,7 +117,7 @@ def _located(
 ) -> ListedImages:
     """The images that exist, and a note on the others."""
     refuse = config.missing == "refuse"
-    located = find_all(table.images, root, GO_ON_WITHOUT) if refuse else find(table.images, root)
+    located = find_all(table.images, root, LEAVE_OUT_HINT) if refuse else find(table.images, root)
     notes += located.notes
     if located.notes:
         table = table.with_images(located.names)

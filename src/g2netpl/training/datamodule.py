@@ -15,31 +15,34 @@ from g2netpl.core.freezing import SplitBackbone, frozen_below
 from g2netpl.core.methods import find_method
 from g2netpl.core.models import Backbone, build_backbone
 from g2netpl.core.prior import Prior
-from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
-from g2netpl.images.engine import Unfit, faster, worth
-from g2netpl.images.feature_cache import cache_key, default_cache, file_bytes, get_or_compute
-from g2netpl.images.features import Features, compute_features
+from g2netpl.images.feature_cache import (
+    ActivationSource,
+    InTurn,
+    Mirrored,
+    cache_key,
+    default_cache,
+    file_bytes,
+    get_or_compute,
+)
+from g2netpl.images.features import ENOUGH, Features, compute_features, faster
 from g2netpl.images.loader import (
     ArraySource,
-    DrawnPart,
+    AugmentedSubset,
     ImageSource,
-    MirroredPart,
-    Part,
+    MirroredSubset,
     Source,
-    WithPrior,
-    by_headers,
+    Subset,
+    check_headers,
     plain_groups,
 )
-from g2netpl.images.pixels import Tried, check_bad
+from g2netpl.images.pixels import Unreadable, check_unreadable
 from g2netpl.images.sources import shards_of
-from g2netpl.images.transforms import PAIR, ViewName, kept_views
+from g2netpl.images.transforms import PAIR, Augment, cached_augmentations
 from g2netpl.labels.table import IndexArray
 from g2netpl.runs.metrics import Truth
 from g2netpl.runs.prior import ScoreTable
 from g2netpl.runs.train_config import USUAL_EPOCHS, PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
-from g2netpl.utils import distributed
-from g2netpl.utils.arrays import finite_rows
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.progress import Work
@@ -105,7 +108,8 @@ class DataModule:
             prior = copy.deepcopy(self.prior).cpu()
             self._q[split] = torch.cat([prior(part) for part in parts])
         is_known = self.scores is not None or mode == "linear"
-        return WithPrior(found, self._q[split]) if is_known else found
+        found.prior = self._q[split] if is_known else None
+        return found
 
     def _images_of(self, split: SplitName) -> tuple[str, ...]:
         data = self.data
@@ -121,7 +125,7 @@ class DataModule:
 
     def training(self, mode: PhaseMode) -> Source:
         """The training part."""
-        return Part(self.all(mode), self.data.training)
+        return Subset(self.all(mode), self.data.training)
 
     def validation(self, mode: PhaseMode) -> Validation | None:
         """The validation part with what is known about it."""
@@ -132,7 +136,7 @@ class DataModule:
     def held_out(self, mode: PhaseMode) -> Source:
         """The images that the epoch is chosen by."""
         own = self.source("validation", mode) if self.data.validation_paths else None
-        return own or Part(self.all(mode), self.data.held_out)
+        return own or Subset(self.all(mode), self.data.held_out)
 
     def test(self, mode: PhaseMode) -> Source | None:
         """The test images."""
@@ -194,7 +198,7 @@ class ImageDataModule(DataModule):
         test = [] if self.data.test is None else self.data.test.paths
         parts = (self.data.paths, self.data.validation_paths or [], test)
         most = self.config.most_unreadable
-        check_bad(*(by_headers(paths, most(len(paths))) for paths in parts))
+        check_unreadable(*(check_headers(paths, most(len(paths))) for paths in parts))
         for mode in self.config.phases:
             self.all(mode)
             self.validation(mode)
@@ -219,18 +223,18 @@ class ImageDataModule(DataModule):
         """Features of some training images, for the estimate of k."""
         chosen = self.data.training[rows]
         if mode != "full":  # they are computed for the training anyway
-            part = Part(self.all(mode), chosen)
+            part = Subset(self.all(mode), chosen)
             upper = self.split.upper if mode == "partial" else nn.Identity()
             return compute_features(upper, part)
         allowed = self.config.most_unreadable(len(self.data.paths))
         source = self._images([self.data.paths[row] for row in chosen], max_unreadable=len(chosen))
         found = self._computed(self.backbone.module, source, "features for k")
         bad = {source.dataset.paths[row]: problem for row, problem in source.bad.items()}
-        check_bad(Tried(bad.values(), allowed))
+        check_unreadable(Unreadable(bad.values(), allowed))
         return found
 
     @property
-    def _view(self) -> ViewName | tuple[ViewName, ...]:
+    def _augment(self) -> Augment | tuple[Augment, ...]:
         """Of training images, or two."""
         both, asked = find_method(self.config.method).method.augmentations == 2, self.config.augment
         return PAIR if both or asked == "pair" else asked
@@ -243,7 +247,7 @@ class ImageDataModule(DataModule):
             backbone.mean,
             backbone.std,
             seed=config.seed,
-            view=self._view,
+            augment=self._augment,
             workers=config.workers,
             max_unreadable=config.most_unreadable(len(paths))
             if max_unreadable is None
@@ -279,22 +283,22 @@ class ImageDataModule(DataModule):
         keep = partial(self._frozen, partial(get_or_compute, shape=shape), self.split.lower, paths)
         if name != "file":
             return ActivationSource(keep(at))
-        view, seed = self._view, self.config.seed
+        view, seed = self._augment, self.config.seed
         if view == PAIR and len(shape) != 3:
             raise InputError(
                 f"two views with --mode partial: expected feature maps before {self.split.at}; use "
                 "--mode full, or another --train-from"
             )
-        mirrors, drawn = kept_views(view, self.config.epochs or USUAL_EPOCHS)
+        mirrors, drawn = cached_augmentations(view, self.config.epochs or USUAL_EPOCHS)
         size = f"{(1 + mirrors + drawn) * file_bytes(len(paths), shape) / 1e9:.1f} GB"
         folder = self.config.cache or default_cache()
         self._say(f"partial: {self.split}; activations below take {size} in {folder}")
-        plain, looks = keep(at), list[Look]()
+        plain, looks = keep(at), list[Mirrored | InTurn]()
         if mirrors:
-            looks.append(Mirroring(plain, keep(f"{at}mirrored, ", MirroredPart), seed))
+            looks.append(Mirrored(plain, keep(f"{at}mirrored, ", MirroredSubset), seed))
         if drawn:
             tables = [
-                keep(f"{at}strong {seed} {number}, ", partial(DrawnPart, epoch=number))
+                keep(f"{at}strong {seed} {number}, ", partial(AugmentedSubset, epoch=number))
                 for number in range(drawn)
             ]
             looks.append(InTurn(tables))
@@ -306,37 +310,17 @@ class ImageDataModule(DataModule):
         module: nn.Module,
         paths: list[str],
         view: str = "",
-        part: Callable[..., Part] = Part,
+        part: Callable[..., Subset] = Subset,
     ) -> Any:
         """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
-        made_by = partial(self._made_by, keep, module, paths, view, part)
-        try:
-            found, bad = made_by(by_engine=worth(module, len(paths)))
-        except Unfit as why:
-            self._say(f"note: features by PyTorch: {why}")
-            found, bad = made_by(by_engine=False)
-        check_bad(Tried(bad.values(), self.config.most_unreadable(len(paths))))
-        self._bad = bad | self._bad
-        return found
-
-    def _made_by(
-        self,
-        keep: Callable[..., Any],
-        module: nn.Module,
-        paths: list[str],
-        view: str,
-        part: Callable[..., Part],
-        by_engine: bool,
-    ) -> tuple[Any, dict[str, str]]:
-        """The same, and the bad images; what onnxruntime and PyTorch make is never mixed."""
         config, bad, source = self.config, dict[str, str](), self._images(paths)
         what = "activations" if view else "features"
 
         def compute(rows: IndexArray) -> Features:
             some = part(source, rows)
-            fast = self._fast(module, some) if by_engine else module
+            fast = self._fast(module, some) if len(paths) >= ENOUGH else module
             found = self._computed(fast, some, what)
-            strange = ~finite_rows(found.reshape(len(rows), -1))
+            strange = ~np.isfinite(found.reshape(len(rows), -1)).all(axis=1)
             found[strange] = np.nan
             for row in rows[strange]:
                 none = f"{paths[row]}: the backbone makes no finite numbers of it"
@@ -344,11 +328,12 @@ class ImageDataModule(DataModule):
             return found
 
         view += f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
-        view = f"{config.backbone} {view}" + " onnxruntime" * by_engine
-        key = cache_key(module, paths, view)
+        key = cache_key(module, paths, f"{config.backbone} {view}")
         folder = Path(config.cache) if config.cache else None
         found = keep(folder, key, paths, compute=compute, say=self._say)
-        return found, bad
+        check_unreadable(Unreadable(bad.values(), self.config.most_unreadable(len(paths))))
+        self._bad = bad | self._bad
+        return found
 
     def _computed(self, module: nn.Module, source: Source, what: str) -> Features:
         """What a module makes of images, while somebody may be waiting."""
@@ -356,16 +341,9 @@ class ImageDataModule(DataModule):
             return compute_features(module, source, on_batch=work.advance)
 
     def _fast(self, module: nn.Module, source: Source) -> nn.Module:
-        """A frozen module by onnxruntime, on every rank or on none."""
-        why = ""
+        """The module by onnxruntime where possible; made once for all its images."""
         if id(module) not in self._engines:
-            try:
-                self._engines[id(module)] = faster(module, source)
-            except Unfit as problem:
-                why = str(problem)
-        reasons = [text for text in distributed.gather(why) if text]
-        if reasons:
-            raise Unfit(reasons[0])
+            self._engines[id(module)] = faster(module, source, ENOUGH, self._say)
         return self._engines[id(module)]
 
     def _say(self, line: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.core.plugins import LOADED
-from g2netpl.images.workers import with_resume_advice
+from g2netpl.images.loader import with_resume_advice
 from g2netpl.labels.class_names import write_names
 from g2netpl.labels.files import each_file
 from g2netpl.runs.config import PATHS, RunConfig, is_path

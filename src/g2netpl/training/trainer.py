@@ -31,7 +31,7 @@ from g2netpl.core.algorithm import Batch, train_epoch
 from g2netpl.core.inference import mc_dropout, predict_all, readable_batch
 from g2netpl.core.methods import build_method
 from g2netpl.core.models import Model, batch_norms, build_model, build_optimizer, is_pretrained
-from g2netpl.images.loader import Part, Rows, Source, epoch_groups, shards_in
+from g2netpl.images.loader import Rows, Source, Subset, epoch_groups
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.runs.prior import FoundPrior, find_prior
 from g2netpl.runs.records import Epoch
@@ -306,7 +306,7 @@ class Trainer:
         self._start_average()
         self.source = self.inputs.training(phase.mode)
         if distributed.size() > 1:
-            self.source = Part(self.source, self.rows)
+            self.source = Subset(self.source, self.rows)
         self.validation = self.inputs.validation(phase.mode)
         if self.method.rounds > 1:
             self._initial = copy_state(self.model), copy.deepcopy(self.optimizer.state_dict())
@@ -396,11 +396,11 @@ class Trainer:
         """The rows of each batch; all ranks have the same number of batches."""
         config, count = self.config, len(self.data.training)
         if distributed.size() == 1:
-            shards = shards_in(self.source)
+            shards = self.source.shards
             return epoch_groups(count, config.batch_size, config.seed, epoch, shards)
         steps = max(1, min(-(-count // config.batch_size), count // distributed.size()))
         seed = config.seed + 7919 * distributed.rank()
-        order = epoch_groups(len(self.rows), len(self.rows), seed, epoch, shards_in(self.source))
+        order = epoch_groups(len(self.rows), len(self.rows), seed, epoch, self.source.shards)
         return np.array_split(np.concatenate(order), steps)
 
     def _step(self, loss: Tensor) -> bool:

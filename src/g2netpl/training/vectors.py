@@ -6,10 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from g2netpl.core.models import Backbone
-from g2netpl.images.engine import quick
 from g2netpl.images.feature_cache import cache_key
-from g2netpl.images.features import Features, compute_features
-from g2netpl.images.loader import ImageSource, in_stretches
+from g2netpl.images.features import Features, compute_features, faster
+from g2netpl.images.loader import ImageSource, joined_sources
 from g2netpl.runs.classifier import OnBatch
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.parts import Block, Made
@@ -60,6 +59,6 @@ class Vectors:
             return ImageSource(paths, *how, workers=workers, max_unreadable=len(paths))
 
         module = None
-        for part in in_stretches(lists, source):
-            module = module or quick(self.backbone.module, part, count)
+        for part in joined_sources(lists, source):
+            module = module or faster(self.backbone.module, part, count)
             yield compute_features(module, part, on_batch=on_batch)

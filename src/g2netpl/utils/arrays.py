@@ -33,8 +33,3 @@ def write_npz(
 def first_line(problem: Exception) -> str:
     """The first line of an error of another package."""
     return (str(problem).strip().partition("\n")[0] or type(problem).__name__)[:200]
-
-
-def finite_rows(table: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Which rows of a table (N, D) contain only finite numbers."""
-    return np.asarray(np.isfinite(table).all(axis=1))

@@ -20,8 +20,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-import platformdirs
-
 from g2netpl.utils.errors import InputError
 
 BINARY: int = getattr(os, "O_BINARY", 0)  # without it, Windows changes line ends
@@ -242,14 +240,6 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def user_cache(kind: str, otherwise: str) -> Path:
-    """A folder in the user's cache folder, which may be deleted at any time."""
-    folder = platformdirs.user_cache_path("g2netpl", appauthor=False)
-    if not folder.is_absolute():
-        raise InputError(f"no home folder to keep {kind} in; {otherwise}")
-    return folder / kind
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""References to images: strings that look like paths and open the image wherever it is.
+"""Images wherever they are: references that look like paths, and the formats that can be opened.
 
 A reference is small and can be sent to other processes.
 """
@@ -8,16 +8,36 @@ import hashlib
 import io
 import os
 import stat
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from g2netpl.utils.errors import UserError
 from g2netpl.utils.files import BINARY, NO_WAITING
 
+MAX_PIXELS = 64_000_000
+_FORMATS = (
+    *("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF", "HEIF"),
+)
+
 Stamp = tuple[int, int, int]  # size, time of the content, time of the file itself
 Opened = io.BufferedReader | io.BytesIO
-NOWHERE: Stamp = (-1, -1, -1)
-LARGEST = 1 << 28  # bytes of one image
+
+
+@cache
+def formats() -> tuple[str, ...]:
+    """The formats to pass to `PIL.Image.open`; the first call registers HEIC."""
+    import pillow_heif
+
+    pillow_heif.register_heif_opener(thumbnails=False, depth_images=False, aux_images=False)
+    return _FORMATS
+
+
+@cache
+def can_read_raw() -> bool:
+    """Whether rawpy, which reads the previews in raw files, is installed."""
+    return find_spec("rawpy") is not None
 
 
 class Unfit(OSError):
@@ -31,15 +51,14 @@ class Unreachable(UserError):
     """A store that cannot be reached now; the image may be fine, so the work ends."""
 
 
-def is_address(text: str) -> bool:
-    """Whether a text is an address such as s3://bucket/photos, not a path of this machine."""
-    return "://" in text
-
-
 class ImageRef(str):
     """Where one image is."""
 
-    __slots__ = ()
+    def __new__(cls, text: str | Path, **facts: Any) -> Self:
+        """A text that reads like a path, with whatever it takes to open the image."""
+        made = super().__new__(cls, text)
+        made.__dict__.update(facts)
+        return made
 
     @property
     def shard(self) -> str:
@@ -48,56 +67,38 @@ class ImageRef(str):
 
     def open(self) -> Opened:
         """Open it for reading; raises OSError if that fails."""
-        return _open(self)
+        descriptor = os.open(self, os.O_RDONLY | NO_WAITING | BINARY)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise Unfit("not a regular file")
+        return open(descriptor, "rb")
 
     def stamp(self) -> Stamp:
         """Size and times: with the same stamp it has the same content; −1 if it is missing."""
         try:
             status = os.stat(self)
         except (OSError, ValueError):
-            return NOWHERE
+            return -1, -1, -1
         return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-    def digest(self) -> bytes | None:
-        """SHA-256 of the content; None if it cannot be read."""
-        try:
-            with self.open() as file:
-                return hashlib.file_digest(file, "sha256").digest()
-        except (OSError, ValueError):
-            return None
-
-    def read(self, start: int, end: int) -> bytes:
-        """Some of the bytes; fewer if it ends before."""
-        with self.open() as file:
-            file.seek(max(0, start))
-            return file.read(max(0, end - max(0, start)))
 
 
 class PathBelow(ImageRef):
     """The path of a file that must be in the folder `root`; checked when it is opened."""
 
-    __slots__ = ("root",)
     root: str
 
     def __new__(cls, root: str, name: str) -> Self:
-        """The two joined, as a string."""
-        made = super().__new__(cls, os.path.join(root, name))
-        made.root = root
-        return made
-
-    @property
-    def name(self) -> str:
-        """The part below the folder."""
-        return self[len(self.root) :].lstrip(os.sep)
+        """The two joined."""
+        return super().__new__(cls, os.path.join(root, name), root=root)
 
     def open(self) -> Opened:
         """The file, if it is in the folder."""
         if not is_below(self, self.root):
             raise Unfit(f"leads out of the image folder {self.root}")
-        return _open(self)
+        return super().open()
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
-        return self.root, self.name
+        return self.root, self[len(self.root) :].lstrip(os.sep)
 
 
 def is_below(path: str, root: str) -> bool:
@@ -105,29 +106,25 @@ def is_below(path: str, root: str) -> bool:
     return Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(root))
 
 
-def image_ref(path: str | Path) -> ImageRef:
-    """A path as a reference."""
-    return path if isinstance(path, ImageRef) else ImageRef(path)
+def is_address(text: str) -> bool:
+    """Whether a text is an address such as s3://bucket/photos, not a path of this machine."""
+    return "://" in text
 
 
 def open_file(path: str | Path) -> Opened:
     """Open a regular file or a reference for reading; OSError or `Unfit` if that fails."""
-    return image_ref(path).open()
+    return (path if isinstance(path, ImageRef) else ImageRef(path)).open()
 
 
-def file_stamp(path: str | Path) -> Stamp:
+def stamp_of(path: str | Path) -> Stamp:
     """The stamp of a file or reference."""
-    return image_ref(path).stamp()
+    return (path if isinstance(path, ImageRef) else ImageRef(path)).stamp()
 
 
 def file_digest(path: str | Path) -> bytes | None:
     """SHA-256 of a file or reference; None if it cannot be read."""
-    return image_ref(path).digest()
-
-
-def _open(path: str) -> Opened:
-    descriptor = os.open(path, os.O_RDONLY | NO_WAITING | BINARY)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Unfit("not a regular file")
-    return open(descriptor, "rb")
+    try:
+        with open_file(path) as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except (OSError, ValueError):
+        return None

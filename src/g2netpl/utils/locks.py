@@ -3,7 +3,7 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     check_no_links(folder)
     try:
-        with _held(folder / LOCK, f"{folder}: another g2netpl process uses it; wait, or stop it"):
+        with held(folder / LOCK, f"{folder}: another g2netpl process uses it; wait, or stop it"):
             remove_temporary(folder)
             yield
     finally:
@@ -41,20 +41,23 @@ def locked_without_file(folder: Path) -> Iterator[None]:
     name = os.path.normcase(os.path.realpath(folder)) + os.path.expanduser("~")
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()
     path = Path(tempfile.gettempdir(), f"g2netpl-{digest[:32]}.lock")
-    with _held(path, f"{folder}: another g2netpl process writes there; wait, or stop it"):
+    with held(path, f"{folder}: another g2netpl process writes there; wait, or stop it"):
         yield
 
 
 @contextmanager
-def _held(path: Path, otherwise: str) -> Iterator[None]:
+def held(path: Path, if_busy: str | Callable[[], None]) -> Iterator[None]:
+    """Hold a lock file. If another process does: an InputError, or a call before waiting for it."""
     os.close(open_in_place(path, os.O_RDWR | os.O_CREAT))
     lock = FileLock(path, thread_local=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise InputError(otherwise) from None
-    except OSError:  # a file system without locks
-        pass
+    with suppress(OSError, NotImplementedError):  # a file system without locks
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if isinstance(if_busy, str):
+                raise InputError(if_busy) from None
+            if_busy()
+            lock.acquire()
     try:
         yield
     finally:

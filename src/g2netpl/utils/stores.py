@@ -11,23 +11,20 @@ Credentials come from the environment only: an address with credentials is rejec
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from filelock import FileLock
-
+from g2netpl.utils.cache import limit_cache, size_limit, user_cache
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import user_cache
 from g2netpl.utils.image_refs import ImageRef, Opened, Stamp, Unreachable
-from g2netpl.utils.options import parse_size
+from g2netpl.utils.locks import held
 
 SCHEMES = ("s3", "gs", "gcs", "hf", "az", "abfs", "memory")
-_SIZE, _USUAL_SIZE = "G2NETPL_REMOTE_CACHE", "10GB"
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "updated", "created")
 _CREDENTIALS = re.compile(r"://[^/]*[@:]|://.*\?.*=")  # before the host, or in a signed address
+_COPY = re.compile(r"([0-9a-f]{64})(\.part)?")
 _written = 0  # bytes by this process since the size of the cache was checked
 
 Result = TypeVar("Result")
@@ -36,14 +33,7 @@ Result = TypeVar("Result")
 class Remote(ImageRef):
     """A file of a store, as it was listed."""
 
-    __slots__ = ("listed",)
     listed: Stamp
-
-    def __new__(cls, address: str, listed: Stamp) -> Self:
-        """The text is the address."""
-        made = super().__new__(cls, address)
-        made.listed = listed
-        return made
 
     def stamp(self) -> Stamp:
         """As it was listed."""
@@ -59,10 +49,10 @@ class Remote(ImageRef):
     def local(self) -> Path:
         """The local copy, which is downloaded if it is not there."""
         key = hashlib.sha256(f"{self}\0{self.listed}".encode()).hexdigest()
-        path = user_cache("remote", "set XDG_CACHE_HOME") / key[:2] / key
+        path = user_cache("remote", "set XDG_CACHE_HOME") / key
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(path.parent / ".lock"):  # other processes may want the same shard
+            with held(path.with_suffix(".lock"), lambda: None):  # others may want the same shard
                 if not path.exists():
                     self._download(path)
         with suppress(OSError):
@@ -70,56 +60,25 @@ class Remote(ImageRef):
         return path
 
     def _download(self, path: Path) -> None:
-        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+        global _written
+        limit, part = size_limit("G2NETPL_REMOTE_CACHE", "10GB"), path.with_suffix(".part")
         try:
-            _ask(self, lambda store: store.get_file(str(self), str(temporary)))
-            size = temporary.stat().st_size
-            if size != self.listed[0]:
+            _ask(self, lambda store: store.get_file(str(self), str(part)))
+            size, expected = part.stat().st_size, self.listed[0]
+            if size != expected:
                 raise Unreachable(
-                    f"{self}: {size:,} bytes arrived of {self.listed[0]:,}; the file changed, or "
-                    "the connection broke: run the command again"
+                    f"{self}: {size:,} bytes arrived of {expected:,}; the file changed, or the "
+                    "connection broke: run the command again"
                 )
-            os.replace(temporary, path)
+            os.replace(part, path)
         except FileNotFoundError:
             raise Unreachable(f"{self}: was listed, but is not there any more") from None
         finally:
-            temporary.unlink(missing_ok=True)
-        _limit_size(path, size)
-
-    def __getnewargs__(self) -> tuple[str, Stamp]:  # type: ignore[override]
-        return str(self), self.listed
-
-
-def _limit_size(newest: Path, written: int) -> None:
-    """Remove the files that were not used for longest, if there are too many bytes."""
-    global _written
-    limit = _limit()
-    _written += written
-    if _written < limit // 20:
-        return
-    _written = 0
-    files = []
-    for path in newest.parent.parent.glob("*/*"):
-        with suppress(OSError):
-            status = path.stat()
-            files.append((status.st_mtime_ns, status.st_size, path))
-    total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
-        if total <= limit * 9 // 10:
-            return
-        if path == newest or path.name == ".lock":
-            continue
-        with suppress(OSError):
-            path.unlink()
-            total -= size
-
-
-def _limit() -> int:
-    text = os.environ.get(_SIZE) or _USUAL_SIZE
-    try:
-        return parse_size(text)
-    except ValueError as problem:
-        raise InputError(f"{_SIZE}={text}: {problem}") from None
+            part.unlink(missing_ok=True)
+        _written += size
+        if _written >= limit // 20:
+            _written = 0
+            limit_cache(path.parent, _COPY, limit * 9 // 10, keep=path.name)
 
 
 def check_secrets(address: str) -> None:
@@ -174,7 +133,7 @@ def _listed(about: dict[str, Any], address: str) -> Remote:
     name = str(about["name"]).removeprefix(f"{scheme}://").lstrip("/")
     version = next((str(about[key]) for key in _VERSIONS if about.get(key)), "")
     number = int.from_bytes(hashlib.sha256(version.encode()).digest()[:8]) >> 1
-    return Remote(f"{scheme}://{name}", (int(about["size"]), number, 0))
+    return Remote(f"{scheme}://{name}", listed=(int(about["size"]), number, 0))
 
 
 def _ask(address: str, action: Callable[[Any], Result]) -> Result:

@@ -15,8 +15,7 @@ from g2netpl.labels.io.options import TagLevel
 from g2netpl.labels.io.photos import xmp
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, UNREAD_SUFFIXES
-from g2netpl.utils.image_formats import MAX_PIXELS, formats
-from g2netpl.utils.image_refs import PathBelow, open_file
+from g2netpl.utils.image_refs import MAX_PIXELS, PathBelow, formats, open_file
 
 TagPath = tuple[str, ...]  # a tag with the levels above it, the widest first
 

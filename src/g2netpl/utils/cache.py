@@ -1,0 +1,58 @@
+"""Files that can be made again: in the user's cache folder, with a size limit."""
+
+import os
+import re
+import time
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.options import parse_size
+
+
+def user_cache(kind: str, otherwise: str) -> Path:
+    """A folder in the user's cache folder, which may be deleted at any time."""
+    folder = platformdirs.user_cache_path("g2netpl", appauthor=False)
+    if not folder.is_absolute():
+        raise InputError(f"no home folder to keep {kind} in; {otherwise}")
+    return folder / kind
+
+
+def size_limit(variable: str, usual: str) -> int:
+    """The bytes that an environment variable allows."""
+    text = os.environ.get(variable) or usual
+    try:
+        return parse_size(text)
+    except ValueError as problem:
+        raise InputError(f"{variable}={text}: {problem}") from None
+
+
+def limit_cache(
+    folder: Path, names: re.Pattern[str], limit: int, keep: str, spare: float = 0.0
+) -> list[str]:
+    """Remove what was not used for longest, if files with such names take more than `limit` bytes.
+
+    Files with the same first group of the pattern belong together. Those named `keep` stay, and
+    those used in the last `spare` seconds. Returns the names that were removed.
+    """
+    together = defaultdict(list)
+    for entry in os.scandir(folder):
+        match = names.fullmatch(entry.name)
+        with suppress(FileNotFoundError):  # another process has just removed it
+            if match and entry.is_file(follow_symlinks=False):
+                together[match[1]].append((entry.stat(), entry.path))
+    used = {name: max(status.st_mtime for status, _ in each) for name, each in together.items()}
+    total = sum(status.st_size for each in together.values() for status, _ in each)
+    removed, now = [], time.time()
+    for name in sorted(used.keys() - {keep}, key=lambda name: used[name]):
+        if total <= limit or now - used[name] < spare:
+            break
+        for status, path in together[name]:
+            with suppress(OSError):  # in use, on Windows
+                os.unlink(path)
+            total -= status.st_size
+        removed.append(name)
+    return removed
