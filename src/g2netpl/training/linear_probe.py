@@ -28,7 +28,7 @@ from torch.nn import functional
 from g2netpl.core.algorithm import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.core.annotation import SampledPositiveHead
 from g2netpl.core.inference import compute_all
-from g2netpl.images.loader import Part
+from g2netpl.images.loader import Subset
 
 if TYPE_CHECKING:
     from g2netpl.training.trainer import Trainer
@@ -131,7 +131,7 @@ def solve_head(trainer: "Trainer") -> tuple[Choice, float]:
         loss = partial(tag_loss, negative_weight=weight)
         is_labelled = (observed == POSITIVE).any(dim=1)
     rows = is_labelled.nonzero().flatten()
-    source = Part(trainer.inputs.training("linear"), rows.numpy())
+    source = Subset(trainer.inputs.training("linear"), rows.numpy())
     model = trainer.model_of("linear")
     parts = [compute_all(model, lambda images, _: images, source)]
     if head.prior is not None:
