@@ -151,7 +151,9 @@ BASES = {
     "imagefolder": ("imagefolder", lines),
     "huggingface": ("huggingface", lambda folder: pictures(folder / "data.parquet")),
     "photo-tags": ("photo-tags", photo_tags),
+    "classes": ("classes", lambda folder: put(folder / "classes.txt", "cat\ndog\nowl\n")),
 }
+BY_NAME = ("photo-tags", "classes")  # which no looks tell
 TOKENS = [
     *(b'"', b"\n", b"\r", b"\0", b",", b";", b"-", b"9" * 20, b"1e999", b"..", b"/", b"\\", b" "),
     *(b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"{", b"}", b"[", b"]", b"[" * 3000, b"null"),
@@ -222,7 +224,7 @@ def test_every_format_is_damaged():
 def test_a_damaged_file_is_an_error_of_ours_or_a_table(tmp_path, base):
     name, make = BASES[base]
     path = make(tmp_path)
-    asked = name if name == "photo-tags" else None  # which no looks tell
+    asked = name if name in BY_NAME else None
     assert find_format(path, asked) is FORMATS[name]
     assert is_valid(read_labels(path, asked))
     files = {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()}

@@ -8,17 +8,9 @@ from PIL import Image
 
 from g2netpl.images.sources import find, locate
 from g2netpl.labels.io import ReadOptions, read_labels
-from g2netpl.labels.io.label_studio import (
-    Control,
-    ImagesByAddress,
-    distinct_names,
-    prediction,
-    propose,
-)
+from g2netpl.labels.io.label_studio import propose
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.errors import InputError
-
-UPLOADS = ("/data/upload/3/377351e8-IMG_1_%C3%BC.png", "/data/upload/3/1ba02287-IMG_2.png")
 
 
 def chosen(*names, control="tags"):
@@ -49,7 +41,6 @@ def put(path, tasks):
         ("/data/upload/3/1234567-IMG_2.png", None),  # seven digits: no upload of theirs
         ("/data/local-files/?d=zoo/a%20b.png", "zoo/a b.png"),
         ("/data/local-files/?d=me/photos/zoo/a%20b.png", "zoo/a b.png"),
-        ("/data/local-files/?d=other/zoo/a%20b.png", None),  # not our folder
         ("s3://bucket/years/2020/zoo/a%20b.png", "zoo/a b.png"),
         ("https://example.org/IMG_2.png?size=large", "IMG_2.png"),
         ("gs://bucket/else/IMG_3.png", None),
@@ -57,10 +48,18 @@ def put(path, tasks):
         ("IMG_2.png", "IMG_2.png"),
     ],
 )
-def test_an_address_names_an_image_of_ours(address, found):
-    names = ("IMG 1 (ü).png", "IMG_2.png", "zoo/a b.png")
-    row = ImagesByAddress(names, "/home/me/photos").row(address, "task 0")
-    assert (None if row is None else names[row]) == found
+def test_an_address_names_an_image_of_ours(tmp_path, address, found):
+    images = ("IMG 1 (ü).png", "IMG_2.png", "zoo/a b.png")
+    table = LabelTable(images, ("cat",), [[-1]] * 3)
+    project, out = put(tmp_path / "project.json", [exported(1, address)]), tmp_path / "out.json"
+    scores = np.array([[0.1], [0.2], [0.3]], dtype=np.float32)
+    if found is None:
+        with pytest.raises(InputError, match=r"project.json: its tasks show no image of the run"):
+            propose(table, out, scores > 1, scores, "v", project)
+        return
+    propose(table, out, scores > 1, scores, "v", project)
+    (task,) = json.loads(out.read_text(encoding="utf-8"))
+    assert task["score"] == pytest.approx(1 - scores[images.index(found), 0])
 
 
 def test_an_upload_is_found_under_the_name_it_had(tmp_path):
@@ -73,33 +72,28 @@ def test_an_upload_is_found_under_the_name_it_had(tmp_path):
     Image.new("RGB", (4, 4)).save(tmp_path / "IMG_1 ü.png")
     with pytest.raises(InputError, match="write the one that is meant"):
         locate(stored, tmp_path)
-    with pytest.raises(InputError, match="both are listed"):
-        locate(["11111111-kept.png", "kept.png"], tmp_path)
 
 
 def test_the_same_last_part_in_two_folders_is_told_apart(tmp_path):
     addresses = ["s3://b/all/cat/1.jpg", "s3://b/all/dog/1.jpg", "/data/local-files/?d=x/2.jpg"]
-    assert distinct_names(["1.jpg", "1.jpg", "x/2.jpg"], addresses) == [
-        "cat/1.jpg",
-        "dog/1.jpg",
-        "x/2.jpg",
-    ]
-    assert distinct_names(["1.jpg", "1.jpg"], addresses[:1] * 2) == ["1.jpg", "1.jpg"]
+    addresses.append("/data/upload/3/1ba02287-3.jpg")
     tasks = [exported(number, address, [chosen("cat")]) for number, address in enumerate(addresses)]
-    table = read_labels(put(tmp_path / "export.json", tasks))
-    assert table.images == ("cat/1.jpg", "dog/1.jpg", "x/2.jpg")
+    images = read_labels(put(tmp_path / "export.json", tasks)).images
+    assert images == ("all/cat/1.jpg", "all/dog/1.jpg", "x/2.jpg", "1ba02287-3.jpg")
+    images = read_labels(put(tmp_path / "export.json", tasks[1:])).images
+    assert images == ("1.jpg", "x/2.jpg", "1ba02287-3.jpg")
 
 
-def test_an_export_of_a_person_and_another_by_hand(tmp_path):
+@pytest.mark.parametrize("absent", ["unobserved", "negative"])
+def test_an_export_of_a_person_and_another_by_hand(tmp_path, absent):
     tasks = [
-        exported(1, UPLOADS[0], [chosen("circle", "square")]),
-        exported(2, UPLOADS[1], [chosen("circle")], [chosen("square", control="absent")]),
+        exported(1, "/data/upload/3/377351e8-IMG_1_%C3%BC.png", [chosen("circle", "square")]),
+        exported(2, "b.png", [chosen("circle")], [chosen("square", control="absent")]),
         exported(3, "/data/local-files/?d=photos/g%201.png"),
     ]
-    for reading in (ReadOptions(), ReadOptions(absent="negative")):
-        table = read_labels(put(tmp_path / "full.json", tasks), options=reading)
-        assert table.images == ("377351e8-IMG_1_ü.png", "1ba02287-IMG_2.png", "photos/g 1.png")
-        assert table.values.tolist() == [[1, 1], [1, 0], [-1, -1]]
+    table = read_labels(put(tmp_path / "full.json", tasks), options=ReadOptions(absent=absent))
+    assert table.images == ("377351e8-IMG_1_ü.png", "b.png", "photos/g 1.png")
+    assert table.values.tolist() == [[1, 1], [1, 0], [-1, -1]]
 
 
 def test_the_flat_export_is_refused_in_one_line(tmp_path):
@@ -108,53 +102,37 @@ def test_the_flat_export_is_refused_in_one_line(tmp_path):
         read_labels(put(tmp_path / "min.json", [flat]))
 
 
-def test_a_prediction_by_hand():
-    """Right are expected 0.9 of cat, 0.7 of dog's absence, 0.5 of owl."""
-    chances = np.array([0.9, 0.3, np.nan], dtype=np.float32)
-    decided, control = np.array([True, False, False]), Control("tags", "photo")
-    said = prediction(control, ("cat", "dog", "owl"), chances, decided, "v1")
-    assert said["score"] == pytest.approx((0.9 + 0.7 + 0.5) / 3, abs=1e-4)
-    assert said["result"] == [{**chosen("cat"), "score": 0.9}]
-    assert prediction(control, ("cat", "dog", "owl"), chances, ~decided, "v1")["score"] < 0.5
-    assert prediction(control, ("cat",), chances[:1], decided[1:2], "v1")["result"] == []
-
-
-def said_of(table, chances, *about):
-    """What a network with these chances proposes."""
-    return (table.values == -1) & (chances > 0.5), chances, *about
-
-
 def test_predictions_go_to_the_tasks_of_the_project(tmp_path):
+    """Expected to be right are 0.8 and 0.85 of the labels, and half of those without a score."""
     tasks = [
         exported(17, "/data/upload/3/1ba02287-b_1.png", [chosen("cat")]),
         exported(18, "s3://bucket/unknown.png"),
         exported(19, "/data/local-files/?d=photos/a.png"),
+        exported(20, "c.png"),
     ]
-    project = put(tmp_path / "export.json", tasks)
-    table = LabelTable(("a.png", "b 1.png"), ("cat", "dog"), [[-1, -1], [1, -1]])
-    chances = np.array([[0.2, 0.9], [1.0, 0.4]], dtype=np.float32)
-    out = tmp_path / "ours.json"
-    said = said_of(table, chances, "run-1", tmp_path / "photos", project)
-    assert propose(table, out, *said) == ["1 task with images that the run does not know"]
-    first, second = json.loads(out.read_text(encoding="utf-8"))
-    for task, number, names, score in ((first, 17, ["cat"], 0.8), (second, 19, ["dog"], 0.85)):
+    project, out = put(tmp_path / "export.json", tasks), tmp_path / "ours.json"
+    table = LabelTable(("a.png", "b 1.png", "c.png"), ("cat", "dog"), [[-1, -1], [1, -1], [-1, -1]])
+    scores = np.array([[0.2, 0.9], [1.0, 0.4], [0.3, np.nan]], dtype=np.float32)
+    notes = propose(table, out, (table.values == -1) & (scores > 0.5), scores, "run-1", project)
+    assert notes == ["1 task with images that the run does not know"]
+    first, second, third = json.loads(out.read_text(encoding="utf-8"))
+    for task, number, names, score, lowest in (
+        (first, 17, ["cat"], 0.8, 1),
+        (second, 19, ["dog"], 0.85, 0.9),
+    ):
         before = tasks[number - 17]
         assert task["id"] == task["task"] == number
         assert (task["data"], task["annotations"]) == (before["data"], before["annotations"])
         (said,) = task["predictions"]
         assert said == {key: task[key] for key in ("model_version", "score", "result")}
         assert (said["model_version"], said["score"]) == ("run-1", pytest.approx(score))
-        assert {key: said["result"][0][key] for key in chosen()} == chosen(*names)
-    assert read_labels(out).values.tolist() == [[1], [-1]]  # predictions are no observations
+        assert said["result"] == [{**chosen(*names), "score": pytest.approx(lowest)}]
+    assert (third["result"], third["score"]) == ([], pytest.approx((0.7 + 0.5) / 2))
+    assert read_labels(out).values.tolist() == [[1], [-1], [-1]]  # predictions: no observations
 
 
 def test_tasks_that_nobody_annotated_do_not_name_their_control(tmp_path):
     project = put(tmp_path / "export.json", [exported(1, "a.png")])
-    table = LabelTable(("a.png",), ("cat",), [[-1]])
-    chances, out = np.array([[0.9]], dtype=np.float32), tmp_path / "ours.json"
-    said = said_of(table, chances, "v", tmp_path, project)
-    (note,) = propose(table, out, *said)
+    table, scores = LabelTable(("a.png",), ("cat",), [[-1]]), np.array([[0.9]], dtype=np.float32)
+    (note,) = propose(table, tmp_path / "ours.json", scores > 0.5, scores, "v", project)
     assert 'name="label" toName="image"' in note
-    other = LabelTable(("b.png",), ("cat",), [[-1]])
-    with pytest.raises(InputError, match=r"export.json: its tasks show no image of the run"):
-        propose(other, out, *said)

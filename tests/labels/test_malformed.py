@@ -106,18 +106,20 @@ def test_all_mistakes_of_annotations_are_found_in_one_pass(tmp_path):
     content = {
         "images": [{"id": 1, "file_name": "a"}],
         "annotations": [
-            3,
             {"image_id": 2, "category_id": 1},
             {"image_id": 1, "category_id": 2},
-            {},
         ],
         "categories": [{"id": 1, "name": "cat"}],
     }
     assert problems(tmp_path / "x.json", json.dumps(content)) == [
-        ("x.json: annotations[0]", "JSON"),
-        ("x.json: annotations[1]", "unknown image"),
-        ("x.json: annotations[2]", "unknown class"),
-        ("x.json: annotations[3]", "JSON"),
+        ("x.json: annotations[0]", "unknown id"),
+        ("x.json: annotations[1]", "unknown id"),
+    ]
+    content["annotations"] += [3, {}]
+    assert problems(tmp_path / "x.json", json.dumps(content)) == [
+        ("x.json: annotations[2]", "JSON"),
+        ("x.json: annotations[3].image_id", "JSON"),
+        ("x.json: annotations[3].category_id", "JSON"),
     ]
 
 
@@ -127,14 +129,14 @@ def test_all_mistakes_of_tasks_are_found_in_one_pass(tmp_path):
     tasks = [
         {"data": {"image": "a"}, "annotations": [{"result": [good]}]},
         {"data": {}},
-        {"data": {"image": "a"}},
         {"data": {"image": "b"}, "annotations": [{"result": [bad]}]},
     ]
     assert problems(tmp_path / "x.json", json.dumps(tasks)) == [
-        ("x.json: task 1", "JSON"),
-        ("x.json: task 2", "image listed twice"),
-        ("x.json: task 3: result", "JSON"),
+        ("x.json: [1]", "JSON"),
+        ("x.json: [2].annotations[0].result[0].value.choices[0]", "JSON"),
     ]
+    twice = json.dumps([tasks[0], tasks[0]])
+    assert problems(tmp_path / "x.json", twice) == [("x.json: [1]", "image listed twice")]
 
 
 @pytest.mark.parametrize(("values", "line"), [("0\na,cat,1", 2), ("1\na,cat,0", 3)])

@@ -776,7 +776,7 @@ def test_a_second_command_on_the_folder_is_rejected(tmp_path, meanwhile, capsys)
     assert main(["convert", str(tmp_path / "one.csv"), str(folder), "--to", "photo-tags"]) == 0
     assert codes == [2]
     (line,) = lines
-    assert f"{folder}: another g2netpl process writes there; run this command" in line
+    assert f"{folder}: another g2netpl process writes there" in line
     assert keywords(folder / "sub/a.jpg.xmp") == ["cat"]
     assert main(second) == 0
     assert keywords(folder / "sub/a.jpg.xmp") == ["cat", "dog"]

@@ -267,8 +267,8 @@ def test_every_format_carries_names(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         found.append(find_format(make(folder, "inside.jpg")))
-    # photo-tags finds photos and takes no names; pictures of huggingface are unpacked first
-    names = FORMATS.keys() - {"photo-tags", "huggingface"}
+    # photo-tags finds photos, classes has none, and pictures of huggingface are unpacked first
+    names = FORMATS.keys() - {"photo-tags", "classes", "huggingface"}
     assert {id(row) for row in found} == {id(FORMATS[name]) for name in names}
 
 

@@ -47,7 +47,6 @@ from g2netpl.commands.labelling import (
     write_sidecars,
     written,
 )
-from g2netpl.images.thumbnails import Roots
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import FORMATS, find_format, find_writer, label_studio
 from g2netpl.labels.io.sheets import complete_sheet, completed_name, is_sheet
@@ -181,10 +180,9 @@ def _write_table(trained: Run, completed: Completed, flags: argparse.Namespace) 
 def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
     """Write known and proposed labels for Label Studio; says how much is in it."""
     project, new, notes = _project_of(trained), completed.proposed(), list[str]()
-    folder = Path(Roots.of_run(trained.about["config"], None).images)
     if not flags.dry_run:
         with writing(flags.output):
-            says = (new, completed.scores, trained.version, folder, project)
+            says = (new, completed.scores, trained.version, project)
             notes = label_studio.propose(completed.observed, Path(flags.output), *says)
     predicted = f"{new.sum():,} as predictions"
     known = f"{completed.observed.known:,} known labels as annotations, {predicted}"

@@ -22,7 +22,6 @@ from g2netpl.images.features import read_features
 from g2netpl.images.loader import check_headers
 from g2netpl.images.pixels import check_unreadable
 from g2netpl.labels.files import Files, named, of_each
-from g2netpl.labels.io.layouts import OFFICIAL, official
 from g2netpl.labels.missingness import can_choose_by
 from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import POSITIVE, LabelTable, per_class
@@ -35,6 +34,15 @@ from g2netpl.training.splits import ListedImages, TrainingData
 from g2netpl.utils.errors import InputError
 
 Kind = Literal["scenes", "features", "images"]
+_PUBLISHED = (  # label files of data sets as they are published: to train on, and to test on
+    ("ImageSets/Main/train.txt", "ImageSets/Main/val.txt"),
+    ("annotations/instances_train2014.json", "annotations/instances_val2014.json"),
+    ("annotations/instances_train2017.json", "annotations/instances_val2017.json"),
+    ("formatted_train_labels.npy", "formatted_val_labels.npy"),
+    ("ImageList/TrainImagelist.txt", "ImageList/TestImagelist.txt"),
+    ("train.csv", "test.csv"),
+)
+_BELOW = (".", "VOC2012", "VOCdevkit/VOC2012", "coco", "NUS-WIDE", "nuswide")
 
 
 @dataclass(frozen=True)
@@ -75,12 +83,14 @@ def find_dataset(
         return Dataset("features", root)
     if path.is_file() or test_labels is not None:
         return Dataset("images", root, root, test_labels, images)
-    found = official(path)
-    if found is not None:
-        return Dataset("images", root, str(found[0]), str(found[1]), images)
+    for below in _BELOW:
+        for train, test in _PUBLISHED:
+            if (path / below / train).is_file() and (path / below / test).is_file():
+                files = str(path / below / train), str(path / below / test)
+                return Dataset("images", root, *files, images)
     raise InputError(
         f"{root}: no data found; expected a label file, a features folder (meta.npz), or one of "
-        + ", ".join(train for train, _ in OFFICIAL)
+        + ", ".join(train for train, _ in _PUBLISHED)
     )
 
 

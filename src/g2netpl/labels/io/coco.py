@@ -9,21 +9,46 @@ Images are sorted by their ids as text, as in SPML.
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from pydantic import BaseModel, Field
 
 from g2netpl.labels.io.builder import TableBuilder
 from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.options import ReadOptions, class_problem, in_class_order
-from g2netpl.labels.io.text import beginning, json_issue, member, read_json
-from g2netpl.labels.names import normalize_name
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_image
-from g2netpl.utils.errors import InputError
+from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
+from g2netpl.labels.io.text import beginning, read_json
+from g2netpl.labels.names import normalize_name, plain_names
+from g2netpl.labels.table import NEGATIVE, POSITIVE, IndexArray, LabelTable, per_image
 from g2netpl.utils.files import write_text
 
 _OFFICIAL = re.compile("instances_(train|val)20(14|17)")  # every object is annotated there
+
+
+class _Image(BaseModel):
+    id: str = Field(coerce_numbers_to_str=True)
+    file_name: str = ""
+    coco_url: str = ""  # LVIS has no file names
+    neg_category_ids: list[int] | None = None
+
+
+class _Annotation(BaseModel):
+    image_id: str = Field(coerce_numbers_to_str=True)
+    category_id: int
+
+
+class _Category(BaseModel):
+    id: int
+    name: str
+
+
+class _Content(BaseModel):
+    images: list[_Image]
+    annotations: list[_Annotation]
+    categories: list[_Category] = Field(min_length=1)
 
 
 def can_read(path: Path) -> bool:
@@ -42,45 +67,42 @@ def image_folder(path: Path) -> Path:
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read annotations; issues name their place in the file."""
     issues = Issues()
-    content = read_json(path, issues)
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected an object with images, annotations and categories")
-    images, annotations, categories = (
-        member(content, key, list, str(path)) for key in ("images", "annotations", "categories")
-    )
-    names = _category_names(path, categories, issues)
-    by_id: dict[int | str, tuple[dict[str, Any], int]] = {}
-    for place, image in enumerate(images):
-        where = f"{path}: images[{place}]"
-        with issues.kept():
-            identity = _identity(image, "id", where)
-            if identity in by_id:
-                issues.add(where, "image listed twice", f"id {identity!r} is there twice")
-            by_id.setdefault(identity, (image, place))
-    by_id = dict(sorted(by_id.items(), key=lambda item: str(item[0])))
-    builder = TableBuilder(lambda place: f"{path}: images[{place}]", names.values(), issues)
-    for image, place in by_id.values():
-        with issues.kept():
-            _read_image(image, place, names, builder)
+    content: _Content = read_json(path, issues, _Content)
+    images = sorted(content.images, key=lambda image: image.id)
+    categories = sorted(content.categories, key=lambda category: category.id)
+    classes = [normalize_name(category.name) for category in categories]
+    check_classes(classes, f"{path}: categories", issues)
+    names = plain_names([image.file_name or image.coco_url.rpartition("/")[2] for image in images])
+    builder = TableBuilder(lambda row: f"{path}: image {images[row].id}", classes, issues)
+    builder.add_images(names, range(len(names)))
+    negatives = [(image.id, number) for image in images for number in image.neg_category_ids or ()]
+    positives = [(each.image_id, each.category_id) for each in content.annotations]
+    image_ids, category_ids = [each.id for each in images], [each.id for each in categories]
+    for key, label, pairs in (
+        ("neg_category_ids", NEGATIVE, negatives),
+        ("annotations", POSITIVE, positives),
+    ):
+        rows = _find(image_ids, [image for image, _ in pairs], f"{path}: {key}", issues)
+        columns = _find(category_ids, [number for _, number in pairs], f"{path}: {key}", issues)
+        builder.add_labels(rows, columns, label, rows)
     issues.raise_any()
-    row_of = {identity: row for row, identity in enumerate(by_id)}
-    for place, annotation in enumerate(annotations):
-        where = f"{path}: annotations[{place}]"
-        with issues.kept():
-            identity = _identity(annotation, "image_id", where)
-            number = member(annotation, "category_id", int, where)
-            if identity not in by_id:
-                issues.add(where, "unknown image", f"image_id {identity!r} is not in 'images'")
-            elif number not in names:
-                issues.add(where, "unknown class", f"category_id {number} is not in 'categories'")
-            else:
-                builder.label(by_id[identity][1], row_of[identity], names[number], POSITIVE)
-    federated = any("neg_category_ids" in image for image, _ in by_id.values())
-    absent = options.absent_value("unobserved" if federated else "negative")
+    is_federated = any(image.neg_category_ids is not None for image in images)
+    absent = options.absent_value("unobserved" if is_federated else "negative")
     table = builder.table(absent)
     if absent == NEGATIVE:
         table = _annotated(table, path.stem, options)
     return in_class_order(table, options, f"{path}: categories")
+
+
+def _find(ids: list[Any], wanted: Sequence[Any], where: str, issues: Issues) -> IndexArray:
+    """The places of ids; unknown and repeated ones are issues."""
+    known = pd.Index(ids, dtype=object)
+    for identity in known[known.duplicated()]:
+        issues.stop(where.partition(": ")[0], "id listed twice", f"id {identity} is there twice")
+    places = known.get_indexer(pd.Index(wanted, dtype=object))
+    for place in np.flatnonzero(places < 0).tolist():
+        issues.add(f"{where}[{place}]", "unknown id", f"there is no id {wanted[place]}")
+    return np.asarray(places, dtype=np.int64)
 
 
 def _annotated(table: LabelTable, stem: str, options: ReadOptions) -> LabelTable:
@@ -105,60 +127,14 @@ def write(table: LabelTable, path: Path) -> list[str]:
     first = 10 ** len(str(len(table)))  # ids of one length: sorted as text as well
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, int]] = []
-    for row, (name, values) in enumerate(zip(table.images, table.values, strict=True)):
-        image = {"id": first + row, "file_name": name}
+    for row, (name, values) in enumerate(zip(table.images, table.values, strict=True), first):
         negative = (np.flatnonzero(values == NEGATIVE) + 1).tolist()
-        images.append(image | {"neg_category_ids": negative, "not_exhaustive_category_ids": []})
-        for column in np.flatnonzero(values == POSITIVE).tolist():
-            ids = {"id": len(annotations) + 1, "image_id": first + row, "category_id": column + 1}
+        image = {"id": row, "file_name": name, "neg_category_ids": negative}
+        images.append(image | {"not_exhaustive_category_ids": []})
+        for category in (np.flatnonzero(values == POSITIVE) + 1).tolist():
+            ids = {"id": len(annotations) + 1, "image_id": row, "category_id": category}
             annotations.append(ids | {"iscrowd": 0})
-    categories = [{"id": column + 1, "name": name} for column, name in enumerate(table.classes)]
+    categories = [{"id": number, "name": name} for number, name in enumerate(table.classes, 1)]
     content = {"images": images, "annotations": annotations, "categories": categories}
     write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
     return []
-
-
-def _category_names(path: Path, categories: list[Any], issues: Issues) -> dict[int, str]:
-    """Names by id, in the order of the ids."""
-    names: dict[int, str] = {}
-    for place, category in enumerate(categories):
-        where = f"{path}: categories[{place}]"
-        with issues.kept():
-            number = member(category, "id", int, where)
-            name = normalize_name(member(category, "name", str, where))
-            odd = class_problem(name)
-            if number in names:
-                odd = f"id {number} is there twice"
-            elif name in names.values():
-                odd = f"the name {name!r} is there twice"
-            if odd is not None:
-                issues.add(where, "category", odd)
-            names[number] = name
-    issues.raise_any()
-    if not names:
-        raise InputError(f"{path}: categories: expected at least one, got none")
-    return dict(sorted(names.items()))
-
-
-def _identity(entry: Any, key: str, where: str) -> int | str:
-    if isinstance(entry, dict) and isinstance(entry.get(key), str):
-        return str(entry[key])
-    return int(member(entry, key, int, where))
-
-
-def _read_image(
-    image: dict[str, Any], place: int, names: dict[int, str], builder: TableBuilder
-) -> None:
-    """Take an image and what is known to be absent from it."""
-    where = builder.at(place)
-    if "file_name" not in image and isinstance(image.get("coco_url"), str):  # LVIS
-        name = image["coco_url"].rpartition("/")[2]
-    else:
-        name = member(image, "file_name", str, where)
-    row = builder.new_image(place, name)
-    if image.get("neg_category_ids") is None:
-        return
-    for number in member(image, "neg_category_ids", list, where):
-        if not isinstance(number, int) or number not in names:
-            raise json_issue(where, f"neg_category_ids: {number!r:.60} is not in 'categories'")
-        builder.label(place, row, names[number], NEGATIVE)

@@ -1,42 +1,46 @@
 """A folder as data set: Hugging Face's `imagefolder`, with a metadata file or a folder per class.
 
-`metadata.csv`, `metadata.jsonl` or `metadata.parquet` has `file_name` and `labels` (a list, or text
-with separators; `absent` for what is known not to be there); CSV and Parquet may have a column per
-class instead. Without such a file, the name of the folder that holds an image is its only known
-label: the rest is unobserved. Images in the folder itself are unlabelled, and not listed.
+`metadata.csv`, `metadata.jsonl` or `metadata.parquet` has `file_name` and the columns of any other
+table, such as `labels` (a list, or text with separators) and `absent`. Without such a file, the
+name of the folder that holds an image is its only known label: the rest is unobserved. Images in
+the folder itself are unlabelled, and not listed.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Any
 
-from g2netpl.labels.io import tables
+import pandas as pd
+
+from g2netpl.labels.io import photo_tags, tables
 from g2netpl.labels.io.builder import TableBuilder
-from g2netpl.labels.io.cells import cell_tags
 from g2netpl.labels.io.columns import TAG_HEADERS
-from g2netpl.labels.io.duplicates import united_note
-from g2netpl.labels.io.groups import GROUP, Groups
+from g2netpl.labels.io.frames import sheet_of_frame
+from g2netpl.labels.io.groups import GROUP
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.text import numbered_lines, parse_json
 from g2netpl.labels.paths import list_images
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
-from g2netpl.utils.errors import InputError
+from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.utils.errors import InputError, listed
 from g2netpl.utils.files import write_text
 
 _SPLITS = ("train", "val", "valid", "validation", "test")
 _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+_NO_CLASS = re.compile(  # what folders are called that hold no class
+    r"(train|training|val|valid|validation|test|testing|trainval)[-_]?\d*"
+    r"|images?|imgs?|jpegimages|photos?|pictures|flickr|data|masks?|labels?|annotations?"
+    r"|segmentation(class|object)(aug|_?png|_?raw)?",
+    re.IGNORECASE,
+)
 
 
 def can_read(path: Path) -> bool:
     """Any folder, and a file called metadata.jsonl."""
     return path.is_dir() or path.name == "metadata.jsonl"
-
-
-def metadata_files(path: Path) -> list[Path]:
-    """The metadata files of a folder; there should be one at most."""
-    return [path / name for name in _METADATA if (path / name).is_file()]
 
 
 def metadata_file(path: Path) -> Path:
@@ -46,7 +50,8 @@ def metadata_file(path: Path) -> Path:
 
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read the metadata file, or else take the folders as classes."""
-    files = [path] if path.is_file() else metadata_files(path)
+    files = [path] if path.is_file() else [path / name for name in _METADATA]
+    files = [file for file in files if file.is_file()]
     if len(files) > 1:
         raise InputError(f"{path}: {files[0].name} and {files[1].name}: expected one of them only")
     if not files:
@@ -64,6 +69,9 @@ def write(table: LabelTable, path: Path) -> list[str]:
     others = [name for name in _METADATA if name != file.name and (file.parent / name).is_file()]
     if others:
         raise InputError(f"{file.parent}: {others[0]} is there; two metadata files cannot be read")
+    for name in table.classes:
+        if name != name.strip():
+            raise InputError(f"{path}: class {name!r} begins or ends with a space")
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = []
     for image, there, absent, group in tables.rows_of(table):
@@ -74,60 +82,68 @@ def write(table: LabelTable, path: Path) -> list[str]:
     return silent_classes(table)
 
 
-def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
-    issues = Issues()
-    builder = TableBuilder(lambda place: str(path), options.classes, issues)
-    loose, tops = 0, set()
-    for name in list_images(path):
-        folder, top = PurePosixPath(name).parent.name, name.partition("/")[0]
-        if not folder:
-            loose += 1
-            continue
-        if top != folder and top in _SPLITS:
-            tops.add(top)
-        builder.label(0, builder.image(0, name), folder, POSITIVE)
-    if not builder.classes and not issues.found:
-        raise InputError(
-            f"{path}: expected a folder per class with images in it, or a metadata file "
-            f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself"
-        )
-    notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
-    if len(tops) > 1:
-        named = " and ".join(sorted(tops))
-        notes.append(f"images of {named} are read together; name one of these folders for a split")
-    return builder.table(options.absent_value("unobserved"), notes)
-
-
 def _read_lines(path: Path, options: ReadOptions) -> LabelTable:
-    issues, rows, unite = Issues(), 0, options.duplicates == "unite"
-    builder = TableBuilder(lambda place: f"{path}:{place}", options.classes, issues)
-    groups = Groups(issues)
+    """The table in a file with an object per line."""
+    issues, rows = Issues(), list[dict[str, Any]]()
     for line, text in numbered_lines(path, issues):
-        where = f"{path}:{line}"
         with issues.kept():
-            content = parse_json(text, where, Issues())
-            if not isinstance(content, dict) or not isinstance(content.get("file_name"), str):
-                issues.add(where, "line", "expected an object with 'file_name', a text")
-                continue
-            rows, name = rows + 1, content["file_name"]
-            row = (builder.image if unite else builder.next_image)(line, name)
-            groups.add(where, name, content.get(GROUP))
-            there: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
-            for value, cell in ((POSITIVE, there), (NEGATIVE, content.get("absent", []))):
-                for tag in sorted({*_tags(cell, options, where, issues)}):
-                    builder.label(line, row, tag, value)
-    if not issues.found and not builder.classes:
-        none = "no image has a tag" if rows else "no rows, and so no images"
-        issues.stop(str(path), "no tag", f"{none}; expected tags in 'labels'")
-    notes = united_note(rows - len(builder.images)) if unite else []
-    return groups.on(builder.table(options.absent_value("unobserved"), notes))
+            rows.append(parse_json(text, f"{path}:{line}", Issues(), dict[str, Any]))
+    issues.raise_any()
+    names = dict.fromkeys(name for row in rows for name in row)
+    plain = [name for name in names if not any(isinstance(row.get(name), dict) for row in rows)]
+    frame = pd.DataFrame({name: [row.get(name) for row in rows] for name in plain}, dtype=object)
+    tags = next((name for name in TAG_HEADERS if name in frame), options.tags_column)
+    options = replace(options, image_column="file_name", tags_column=tags)
+    return tables.read_sheet(sheet_of_frame(frame, path, issues), options)
 
 
-def _tags(cell: Any, options: ReadOptions, where: str, issues: Issues) -> Iterator[str]:
-    """The tags in a text, a list of texts, or nothing."""
-    if cell is None or isinstance(cell, str):
-        yield from cell_tags(cell or "", options.separator or ";|")
-    elif isinstance(cell, list) and all(isinstance(each, str) for each in cell):
-        yield from cell
-    else:
-        issues.add(where, "cell", f"labels: expected text or a list of it, got {cell!r:.60}")
+def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
+    """The images in folders, which are classes."""
+    _reject_data_sets(path)
+    names = list_images(path)
+    hint = "the photos carry tags of their own, which --format photo-tags reads"
+    hints = [hint] if photo_tags.carry_tags(path) else []
+    loose = [name for name in names if "/" not in name]
+    classes = {name: PurePosixPath(name).parent.name for name in names if "/" in name}
+    found = listed(sorted(set(classes.values())))
+    if not classes:
+        problem = "expected a folder per class with images in it, or a metadata file "
+        problem += f"({', '.join(_METADATA)}); found {len(loose):,} images in the folder itself"
+        raise InputError("; ".join([f"{path}: {problem}", *hints]))
+    if options.classes is None and all(map(_NO_CLASS.fullmatch, classes.values())):
+        problem = f"images are in folders called {found}, which are no names of classes; name a "
+        problem += "label file (--classes takes a list of them all the same)"
+        raise InputError("; ".join([f"{path}: {problem}", *hints]))
+    builder = TableBuilder(lambda place: str(path), options.classes, Issues())
+    for name, folder in classes.items():
+        builder.label(0, builder.image(0, name), folder, POSITIVE)
+    notes = [f"{len(loose):,} images in no folder of a class are unlabelled"] if loose else []
+    tops = {name.partition("/")[0] for name, folder in classes.items()} - {*classes.values()}
+    splits = sorted(tops & {*_SPLITS})
+    if len(splits) > 1:
+        named = " and ".join(splits)
+        notes.append(f"images of {named} are read together; name one of these folders for a split")
+    return builder.table(options.absent_value("unobserved"), [*notes, *hints])
+
+
+def _reject_data_sets(folder: Path) -> None:
+    """Say what to write for a folder of VOC or COCO, or one above it; its folders are no classes.
+
+    Of several the last by name is suggested: VOC2012 before VOC2007.
+    """
+    found: list[Path] = []
+    for level in ("", "*/", "*/*/"):
+        for pattern in ("ImageSets/Main/*.txt", "annotations/*.json"):
+            files = [
+                file
+                for file in folder.glob(level + pattern)
+                if "_" not in file.stem or file.suffix == ".json"
+            ]
+            found += sorted(files, key=lambda file: (file.parent, file.name), reverse=True)
+    if found:
+        train = [file for file in found if "train" in file.stem and "val" not in file.stem]
+        raise InputError(
+            f"{folder}: name a label file, as --labels {quote(str([*train, *found][0]))} (there: "
+            f"{listed(str(file.relative_to(folder)) for file in found)}); its folders are not "
+            "taken as classes"
+        )

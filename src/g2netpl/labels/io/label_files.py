@@ -9,7 +9,6 @@ from g2netpl.labels.files import each_file, ensure_local, named
 from g2netpl.labels.io import folders, tables
 from g2netpl.labels.io.aliases import renamed, unused_note, with_aliases
 from g2netpl.labels.io.issues import Issue, LabelFileError, naming_source
-from g2netpl.labels.io.layouts import refuse_layout, refuse_odd_classes, tags_hint
 from g2netpl.labels.io.merging import below, merge
 from g2netpl.labels.io.options import ReadOptions, class_problem, in_class_order, places
 from g2netpl.labels.io.registry import (
@@ -80,19 +79,12 @@ def _read_one(file: str, format: str | None, options: ReadOptions) -> LabelTable
     with naming_source(path, file):
         _check_there(path)
         row = find_format(path, format)
-        is_folder = format is None and path.is_dir() and row is not FORMATS["huggingface"]
-        if is_folder:
-            refuse_layout(path)
         try:
-            table = row.read(path, options)
-            if is_folder:
-                refuse_odd_classes(path, table.classes)
-                table = table.with_notes((*table.notes, *tags_hint(path)))
-            return table
+            return row.read(path, options)
         except LabelFileError:
             raise
         except InputError as problem:  # name the file once
-            text = "; ".join((str(problem), *(tags_hint(path) if is_folder else ())))
+            text = str(problem)
             says_where = text.startswith((f"{path}:", f"{folder_of(path)}/", f"{path.parent}/"))
             raise InputError(text if says_where else f"{path}: {text}") from None
 

@@ -1,20 +1,20 @@
-"""Text, JSON and XML from the bytes of a file; issues name the line."""
+"""Text and JSON from the bytes of a file; issues name the line."""
 
 import codecs
-import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from g2netpl.labels.io.issues import Issue, Issues, LabelFileError
+from pydantic import TypeAdapter, ValidationError
+
+from g2netpl.labels.io.issues import Issues
 from g2netpl.utils.errors import InputError
 
 IMAGE_HEADERS = ("image", "file_name")
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 LARGEST_FILE = 8 << 30  # bytes
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # Excel's "Unicode text" begins with one
-_UNUSED = {"segmentation", "keypoints", "rle"}  # large, and not needed
-_KINDS = {list: "a list", dict: "an object", str: "a text", int: "a whole number"}
 
 
 def read_bytes(path: Path) -> bytes:
@@ -75,39 +75,23 @@ def beginning(path: Path) -> str:
     return text.replace("\r", "\n").partition("\n")[0]
 
 
-def read_json(path: Path, issues: Issues) -> Any:
-    """The content of a JSON file."""
-    return parse_json(read_text(path, issues), str(path), issues)
+def read_json(path: Path, issues: Issues, kind: Any = Any) -> Any:
+    """The content of a JSON file, as a model of pydantic describes it."""
+    return parse_json(read_text(path, issues), str(path), issues, kind)
 
 
-def parse_json(text: str, where: str, issues: Issues) -> Any:
-    """The content of a JSON text."""
+def parse_json(text: str, where: str, issues: Issues, kind: Any = Any) -> Any:
+    """The content of a JSON text, as a model of pydantic describes it; raises all mismatches."""
     try:
-        return json.loads(text, object_hook=_without_unused)
-    except json.JSONDecodeError as problem:
-        line = f"{where}:{problem.lineno}" if "\n" in text.strip() else where
-        issues.stop(line, "JSON", f"not valid JSON ({problem.msg}, column {problem.colno})")
-    except (ValueError, RecursionError) as problem:  # a number or a nesting beyond Python's limits
-        issues.stop(where, "JSON", str(problem).partition(";")[0])
+        return _adapter(kind).validate_json(text)
+    except ValidationError as problem:
+        for error in problem.errors(include_url=False, include_context=False):
+            place = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])
+            said = error["msg"].removeprefix("Value error, ")
+            is_own = error["type"] in ("missing", "json_invalid", "value_error")
+            message = said if is_own else f"{said}, got {error['input']!r:.60}"
+            issues.add(f"{where}: {place.lstrip('.')}" if place else where, "JSON", message)
+    issues.raise_any()
 
 
-def member(value: Any, key: str, kind: type, where: str) -> Any:
-    """`value[key]`, which must be there and of a kind."""
-    if not isinstance(value, dict):
-        raise json_issue(where, f"expected an object with {key!r}, got {value!r:.60}")
-    found = value.get(key)
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-        came = f"{found!r:.60}" if key in value else "nothing"
-        raise json_issue(where, f"expected {key!r}, {_KINDS[kind]}, got {came}")
-    return found
-
-
-def json_issue(where: str, message: str) -> LabelFileError:
-    """An issue at a place of a JSON file."""
-    return LabelFileError([Issue(where, "JSON", message)])
-
-
-def _without_unused(content: dict[str, Any]) -> dict[str, Any]:
-    for key in _UNUSED & content.keys():
-        del content[key]
-    return content
+_adapter = cache(TypeAdapter)
