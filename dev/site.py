@@ -1,6 +1,7 @@
 """What `make docs` adds to the pages: the command line, options of methods, public names, files.
 
-A page asks for a part: `<!-- commands -->`, `<!-- options -->` or `<!-- public: MODULE -->`.
+A page asks for a part: `<!-- commands -->`, `<!-- keys -->`, `<!-- options -->` or
+`<!-- public: MODULE -->`.
 The docs link to files of the repository (sources, examples, the lab notebook). Each of them becomes
 a page below repository/, so that every link works without a network.
 """
@@ -14,11 +15,12 @@ from mkdocs.structure.files import File
 
 from g2netpl.cli import COMMANDS, build_parser
 from g2netpl.core.methods import METHODS
+from g2netpl.runs.config import RunConfig
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
-GENERATED = re.compile(r"<!-- (commands|options|public)(?:: (\S+))? -->")
+GENERATED = re.compile(r"<!-- (commands|keys|options|public)(?:: (\S+))? -->")
 
 
 def site_path(path):
@@ -66,7 +68,7 @@ def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri.endswith(".py.md"):
         return markdown
     source = repository_path(page.file.src_uri)
-    parts = {"commands": commands, "options": options, "public": public_names}
+    parts = {"commands": commands, "keys": keys, "options": options, "public": public_names}
     markdown = GENERATED.sub(lambda match: parts[match[1]](*filter(None, [match[2]])), markdown)
 
     def site_link(match):
@@ -107,12 +109,27 @@ def options():
         defaults = entry.options({})
         fields = type(defaults).model_fields
         if fields:
-            lines += ["| option | default | meaning |", "| --- | --- | --- |"]
-        for key, field in fields.items():
-            value, meaning = getattr(defaults, key), (field.description or "").replace("|", "\\|")
-            lines.append(f"| `{key}` | {'none' if value is None else value} | {meaning} |")
+            lines += table_of(fields, {key: getattr(defaults, key) for key in fields})
         lines.append("")
     return "\n".join(lines)
+
+
+def keys():
+    """The keys of the configuration, without those of the method."""
+    fields = {key: field for key, field in RunConfig.model_fields.items() if key != "options"}
+    required = {key for key, field in fields.items() if field.is_required()}
+    defaults = {key: field.get_default(call_default_factory=True) for key, field in fields.items()}
+    return "\n".join(table_of(fields, defaults | dict.fromkeys(required, "required")))
+
+
+def table_of(fields, defaults):
+    """A row per field of a pydantic model."""
+    lines = ["| key | default | meaning |", "| --- | --- | --- |"]
+    for key, field in fields.items():
+        value, meaning = defaults[key], (field.description or "").replace("|", "\\|")
+        shown = "none" if value is None or value == () else value
+        lines.append(f"| `{key}` | {shown} | {meaning} |")
+    return lines
 
 
 def public_names(module):

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,19 +166,3 @@ def test_the_estimator_names_one_class_each(named):
     y[0] = [1, 1, -1]
     with pytest.raises(ValueError, match="image '0' has 2 positives"):
         model.fit(points, y)
-
-
-def test_the_page_can_be_followed(birds, tmp_path, monkeypatch, capsys):
-    """Each line that docs/use/one-of.md shows is said; the training is made short."""
-    monkeypatch.chdir(tmp_path)
-    for name, target in (("birds", "sorted"), ("new", "new")):
-        (tmp_path / name).symlink_to(birds / target)
-    page = (Path(__file__).parents[2] / "docs" / "use" / "one-of.md").read_text(encoding="utf-8")
-    for block in re.findall(r"```sh\n\$ (.*?)```", page, flags=re.DOTALL):
-        for part in block.split("\n$ "):
-            command, *shown = part.strip().splitlines()
-            _, *arguments = command.split()
-            assert main([*arguments, *(QUICK if arguments[0] == "train" else [])]) == 0
-            said = capsys.readouterr().out
-            for line in shown:
-                assert line.removesuffix("…") in said

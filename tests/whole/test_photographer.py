@@ -3,8 +3,6 @@
 import csv
 import hashlib
 import json
-import re
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -95,22 +93,6 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
     assert again.notes[-1] == f"{len(new)} keywords predicted by g2netpl: not taken as known labels"
     answer_and_write_again(album, run, table, sorted(new)[0], sorted(new)[-1], capsys)
     assert digests(album) == before
-
-
-def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs/how-to/photo-programs.md").read_text(encoding="utf-8")
-    command, shown = re.search(
-        r"(g2netpl convert .*)\n```\n\n```\n(.*?)```", page, re.DOTALL
-    ).groups()
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "photos").mkdir()
-    for name, tag in (("a", None), ("b", None), ("c", "dog")):
-        how = {} if tag is None else {"xmp": as_xmp(tag)}
-        Image.new("RGB", (8, 8)).save(f"photos/{name}.jpg", **how)
-    Path("photos/a.jpg.xmp").write_bytes(as_xmp("cat"))
-    Path("labels.csv").write_text("image,cat,dog\na.jpg,0,1\nb.jpg,1,\nc.jpg,0,1\n")
-    assert main(command.split()[1:]) == 0
-    assert capsys.readouterr().out == shown
 
 
 def answer_and_write_again(album, run, table, yes, no, capsys):

@@ -6,7 +6,7 @@ examples:
   g2netpl train --continue-from runs/first --output runs/second    after g2netpl review runs/first
 
 A label is 1 (positive), 0 (negative) or empty (unknown). Unknown is not negative. Keys without a
-flag (docs/use/training.md) are set in the TOML file of --config or with --set.
+flag (docs/reference/command-line.md) are set in the TOML file of --config or with --set.
 """
 
 import argparse
