@@ -85,14 +85,14 @@ class G2NetPLOptions(MethodOptions):
 
 @register(
     "g2netpl",
-    "soft pseudo-labels that move with the predictions; our weights",
+    "soft pseudo-labels that follow the predictions; our weights",
     _PAPER,
     annotation="auto",
     grid=_GRID,
 )
 @register(
     "g2netpl-paper",
-    "soft pseudo-labels that move with the predictions; the paper's words, all sums over B·L",
+    "soft pseudo-labels that follow the predictions; the paper's words, all sums over B·L",
     _PAPER,
     grid=("unobserved_weight", (0.03, 0.1, 1.0)),
     step_size=1.0,
