@@ -1,7 +1,6 @@
-"""What is trained in the trials, and when two run folders are the same."""
+"""What is trained in these tests, and when two run folders are the same."""
 
 import json
-import shutil
 from pathlib import Path
 
 from PIL import Image
@@ -9,7 +8,8 @@ from PIL import Image
 from g2netpl.images.scenes import make_scenes
 from g2netpl.labels.io import tables
 
-FLAGS = {
+KEYS = {
+    "only_listed": "true",
     "setting": "fspl",
     "expected_positives": 2.3,
     "backbone": "tiny",
@@ -48,7 +48,7 @@ def make_photos(folder, train=32, test=12):
         files = tuple(f"{image}.png" for image in labels.images)
         for pixels, file in zip(images, files, strict=True):
             Image.fromarray(pixels).save(folder / file)
-        tables.write(type(labels)(files, labels.classes, labels.values), folder / name)
+        tables.write(labels.with_images(files), folder / name)
     return folder
 
 
@@ -73,14 +73,8 @@ def content(folder):
     return found
 
 
-def difference(one, two):
-    """What differs between two contents, in words; empty if nothing does."""
-    odd = [f"{name} in one only" for name in sorted(set(one) ^ set(two))]
-    return ", ".join(odd + [name for name in sorted(set(one) & set(two)) if one[name] != two[name]])
-
-
 def everything(folder):
-    """All files under a folder with their bytes; the lock that a crash left aside."""
+    """All files under a folder with their bytes, without the lock that a crash left."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(Path(folder).rglob("*"))
@@ -89,7 +83,7 @@ def everything(folder):
 
 
 class Lab:
-    """Trainings of the same few kinds, in folders of their own, held against whole ones."""
+    """Runs of the same few kinds, in folders of their own, compared with undisturbed ones."""
 
     def __init__(self, driver, root):
         self.driver, self.root = driver, Path(root)
@@ -97,24 +91,32 @@ class Lab:
         self._whole, self._calls, self._number = {}, {}, 0
 
     def new(self, kind, **changes):
-        """A training that has not begun."""
+        """A run that has not begun."""
         self._number += 1
         return Training(self, kind, self.root / f"run-{self._number}", changes)
 
     def whole(self, kind):
-        """What an unbroken training of this kind leaves."""
+        """What an undisturbed run of this kind leaves."""
         if kind not in self._whole:
             training = self.new(kind)
             outcome = self.driver.run(training.arguments(), {"at": "*"}, counting=True)
-            if outcome.code != 0:
-                raise RuntimeError(f"{kind}: {outcome.said}")
+            assert outcome.code == 0, outcome.said
             self._whole[kind], self._calls[kind] = content(training.folder), int(outcome.places[0])
         return self._whole[kind]
 
-    def calls(self, kind):
-        """How many calls of our own functions it is made of."""
+    def moment(self, kind, fraction):
+        """The call of one of our functions after this fraction of a run."""
         self.whole(kind)
-        return self._calls[kind]
+        return {"at": "*", "number": int((0.01 + 0.97 * fraction) * self._calls[kind])}
+
+    def struck(self, kind, fault):
+        """A run that met a fault; a little earlier if it ended before, as saves vary."""
+        while True:
+            training = self.new(kind)
+            outcome = training.run(fault)
+            if outcome.code != 0 or fault.get("number", 1) == 1:
+                return training, outcome
+            fault = {**fault, "number": int(0.95 * fault["number"])}
 
 
 class Training:
@@ -126,53 +128,43 @@ class Training:
     def arguments(self, *more, **changes):
         """The words of the command line; `--resume` may be there from the first time on."""
         photos = self.lab.photos
-        flags = {
+        keys = {
             "labels": photos / "train.csv",
             "images": photos,
             "test_labels": photos / "test.csv",
             "cache": self.lab.root / "cache",
-            **FLAGS,
+            **KEYS,
             **KINDS[self.kind],
             "output": self.folder,
             **self.changes,
             **changes,
         }
-        words = ["train", "--set", "only_listed=true", *more]
-        for name, value in flags.items():
-            words += ["--" + name.replace("_", "-"), str(value)]
-        return words
+        settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+        return ["train", *more, *settings]
 
-    def run(self, *faults, signals=()):
+    def run(self, *faults):
         """Begin, with these faults on the way."""
-        return self.lab.driver.run(self.arguments(), *faults, signals=signals)
+        return self.lab.driver.run(self.arguments(), *faults)
 
     def resume(self, *faults, **changes):
-        """Go on; as a user is told to, where there is something to go on with."""
+        """Resume as a user is told to, if there is something to resume."""
         words = ["train", "--resume", "--output", str(self.folder)]
         if changes or not (self.folder / "run.json").exists():
             words = self.arguments("--resume", **changes)
         return self.lab.driver.run(words, *faults)
 
-    def finished(self):
-        """Resume to the end; what is wrong with the result, in words."""
-        outcome = self.resume()
-        if outcome.code != 0:
-            there = sorted(path.name for path in self.folder.glob("*"))
-            return f"{outcome.code}, where there was {there}: {outcome.said[-900:]}"
-        return self.unlike()
+    def finish(self, **changes):
+        """Resume to the end: the result is that of an undisturbed run, bitwise."""
+        outcome = self.resume(**changes)
+        assert outcome.code == 0, (sorted(path.name for path in self.folder.glob("*")), outcome)
+        self.check_whole()
 
-    def unlike(self):
-        """How the result differs from that of an unbroken training."""
-        return difference(self.lab.whole(self.kind), content(self.folder))
+    def check_whole(self):
+        """The folder has what an undisturbed run leaves."""
+        expected, found = self.lab.whole(self.kind), content(self.folder)
+        assert expected.keys() == found.keys()
+        assert [name for name in expected if expected[name] != found[name]] == []
 
     def checkpoints(self):
         """Saved so far, the newest first."""
-        shelf = self.folder / "checkpoints"
-        return sorted(shelf.glob("*.pt"), reverse=True)
-
-    def copy(self, number):
-        """The same folder once more, for some other damage."""
-        folder = self.folder.with_name(f"{self.folder.name}-{number}")
-        twin = Training(self.lab, self.kind, folder, dict(self.changes))
-        shutil.copytree(self.folder, twin.folder)
-        return twin
+        return sorted((self.folder / "checkpoints").glob("*.pt"), reverse=True)

@@ -1,13 +1,31 @@
-"""Real runs that are killed, stopped and damaged at many moments, and go on.
+"""Real runs that are killed, stopped and disturbed at many moments, and resumed.
 
 `pytest -m long tests/faults` tries more of them.
 """
 
-import pytest
+import json
+import random
+import shutil
 
-from faults import damage, deaths, refusals
+import pytest
+import torch
+
 from faults.driver import Driver
-from faults.scene import KINDS, Lab, make_photos
+from faults.scene import KINDS, Lab, everything, make_photos
+from g2netpl.utils.locks import locked
+
+CHECKPOINTS, TRAINER = "g2netpl.training.checkpoints", "g2netpl.training.trainer:Trainer"
+STEP = {"at": f"{TRAINER}._step"}
+SAVED = {"at": f"{CHECKPOINTS}:Checkpointing.on_epoch_end", "number": 2}
+READING = {"at": "g2netpl.training.data:read_training_data"}
+DIAGNOSTICS = {"at": "g2netpl.training.diagnostics:Diagnostics.read", "number": 2}
+PREDICTION = {"at": "g2netpl.core.inference:predict_all", "number": 2}
+RESULTS = {"at": "g2netpl.training.results:write_results"}
+
+
+def writing(name, number=1, action="tear"):
+    """A file that is torn while it is written."""
+    return {"at": "open", "matching": f".{name}.g2netpl", "number": number, "action": action}
 
 
 @pytest.fixture(scope="module")
@@ -19,104 +37,234 @@ def lab(tmp_path_factory):
         yield lab
 
 
-def held(tries):
-    """All tries of a trial are well, and there were some."""
-    outcomes = list(tries)
-    assert outcomes
-    assert [outcome for outcome in outcomes if outcome[1]] == []
+# --- killed --------------------------------------------------------------------------------------
+
+NAMED = [  # moments that random ones rarely hit
+    {"at": "g2netpl.utils.locks:locked"},
+    writing("run.json"),
+    {"at": "os:replace", "matching": ".run.json.g2netpl", "after": True},
+    writing(".pt", 2),
+    writing(".pt", 3),
+    PREDICTION,
+    {**DIAGNOSTICS, "after": True},
+    SAVED,
+    writing("history.jsonl", 3),
+    RESULTS,
+    writing("model.safetensors"),
+    writing("soft_labels.npy"),
+    writing("result.json"),
+    {"at": f"{CHECKPOINTS}:_tidy", "number": 2},
+]
 
 
-@pytest.mark.parametrize(("kind", "tries"), [("g2netpl", 2), ("role", 1)])
-def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(lab, kind, tries):
-    held(deaths.kills(lab, kind, tries, named=tries - 1))
+def kill(lab, kind, moment, again=None):
+    """`kill -9` at a moment, and perhaps at another one of the resumed run."""
+    training, outcome = lab.struck(kind, {"action": "kill", **moment})
+    assert outcome.code == -9, outcome
+    if again is not None:
+        training.resume({"at": "*", "number": again, "action": "kill"})
+    training.finish()
 
 
-@pytest.mark.parametrize("kind", ["g2netpl linear", "role linear", "g2netpl lp-ft", "ups linear"])
-def test_so_it_does_on_features_between_phases_and_in_rounds(lab, kind):
-    held(deaths.kills(lab, kind, tries=1, named=1))
+@pytest.mark.parametrize(
+    "kind", ["g2netpl", "role", "g2netpl linear", "role linear", "g2netpl lp-ft", "ups linear"]
+)
+def test_a_run_killed_at_a_random_moment_resumes_bitwise(lab, kind):
+    chance = random.Random(kind)
+    kill(lab, kind, lab.moment(kind, chance.random()), again=chance.randrange(100, 4000))
 
 
-def test_stopped_at_any_moment_it_saves_and_says_how_to_go_on(lab):
-    held(deaths.stops(lab, "role linear", tries=3))
-
-
-def test_stopped_between_the_steps(lab):
-    held(deaths.stops_between(lab, moments=deaths.BETWEEN[1:7:3]))  # reading a picture; at an end
-    held(deaths.stops_between(lab, "g2netpl linear", deaths.BETWEEN[2::3]))
-
-
-def test_stopped_before_there_is_anything_it_can_be_run_again(lab):
-    held(deaths.stops_before(lab, deaths.BEFORE[:3:2]))
-
-
-def test_a_second_ctrl_c_tears_no_file(lab):
-    held(deaths.second_keys(lab, "g2netpl linear", tries=2))
-
-
-def test_a_crash_at_calls_of_the_disk(lab):
-    held(deaths.crashes(lab, every=71))
-
-
-def test_killed_while_a_run_is_replaced_nothing_is_lost(lab):
-    held(deaths.overwrites(lab))
-
-
-def test_a_dead_loader_process_is_one_line(lab):
-    held(deaths.dead_workers(lab, moments=deaths.WORKERS[3:4]))
-    held(deaths.orphans(lab, tries=1))
-
-
-def test_damage_is_noticed(lab):
-    held(damage.damages(lab, tries=6, kinds=["role linear", "g2netpl linear"]))
-
-
-def test_a_full_disk(lab):
-    held(damage.full_disks(lab, points=damage.FULL_AT[::3]))
-
-
-def test_no_numbers(lab):
-    held(damage.non_finite(lab, kinds=["g2netpl linear"]))
-
-
-def test_two_runs_in_a_folder(lab):
-    held(refusals.two_runs(lab, "g2netpl linear"))
-
-
-def test_what_changed_is_named(lab):
-    held(refusals.changes(lab, "g2netpl linear"))
-
-
-def test_an_unfinished_training_is_not_begun_again(lab):
-    held(refusals.unfinished(lab))
+@pytest.mark.parametrize("moment", NAMED[::4], ids=str)
+def test_a_run_killed_while_it_writes_resumes_bitwise(lab, moment):
+    kill(lab, "g2netpl linear", moment)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_at_twenty_random_moments(lab, kind):
-    held(deaths.kills(lab, kind))
+def test_a_run_killed_at_twenty_random_moments_resumes_bitwise(lab, kind):
+    chance = random.Random(f"{kind} long")
+    for number in range(20):
+        again = chance.randrange(100, 4000) if number % 3 == 0 else None
+        kill(lab, kind, lab.moment(kind, (number + chance.random()) / 20), again)
+    for moment in chance.sample(NAMED, 10):
+        kill(lab, kind, moment)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        {"at": "g2netpl.runs.ownership:set_aside"},
+        {"at": "os:rename"},
+        {"at": "os:rename", "after": True},
+        writing("run.json"),
+        SAVED,
+    ],
+    ids=str,
+)
+def test_a_run_killed_while_it_replaces_another_loses_nothing(lab, moment):
+    old = lab.new("g2netpl linear")
+    assert old.run().code == 0
+    before = everything(old.folder)
+    training = lab.new("role linear")
+    shutil.copytree(old.folder, training.folder)
+    outcome = lab.driver.run(training.arguments("--overwrite"), {"action": "kill", **moment})
+    assert outcome.code == -9, outcome
+    renamed = training.folder.with_name(f"{training.folder.name}.old-1")
+    assert everything(renamed if renamed.exists() else training.folder) == before
+    if renamed.exists():
+        training.finish()
+
+
+def test_a_run_killed_with_loader_processes_frees_its_folder(lab):
+    training = lab.new("g2netpl", workers=2)
+    assert training.run({**STEP, "number": 2, "action": "kill"}).code == -9
+    training.finish(workers=0)
+
+
+# --- stopped -------------------------------------------------------------------------------------
+
+BETWEEN = [
+    {**PREDICTION, "after": True},
+    {"at": "g2netpl.images.pixels:open_image", "number": 30},
+    {"at": "g2netpl.runs.metrics:mean_average_precision"},
+    DIAGNOSTICS,
+    {"at": f"{TRAINER}._validate", "number": 2},
+    {"at": f"{CHECKPOINTS}:Checkpointing.on_epoch_end"},
+    {"at": f"{CHECKPOINTS}:write_history", "number": 2},
+    {"at": f"{CHECKPOINTS}:save_checkpoint", "number": 3},
+    {"at": "g2netpl.core.methods.g2netpl:G2NetPL.update", "number": 2},
+    RESULTS,
+    {"at": f"{CHECKPOINTS}:_write"},
+    {"at": "os:replace", "matching": "soft_labels"},
+    {"at": "os:replace", "matching": "result.json", "after": True},
+]
+BEFORE = [
+    ("g2netpl linear", {"at": "g2netpl.images.pixels:open_image", "number": 20}),
+    ("g2netpl linear", {"at": "g2netpl.images.feature_cache:get_or_compute", "number": 2}),
+    ("g2netpl k", {"at": "g2netpl.training.expected_positives:estimate"}),
+    ("g2netpl", READING),
+    ("g2netpl", {"at": "g2netpl.core.models:build_backbone"}),
+]
+
+
+def stop(lab, kind, moment, action="term"):
+    """A signal at a moment, said again while it is saved, as some launchers do."""
+    again = {"at": f"{CHECKPOINTS}:_write", "number": 7, "action": action}
+    twice = [again] if action == "term" else []
+    training = lab.new(kind)
+    outcome = training.run({**moment, "action": action}, *twice)
+    assert (outcome.code, outcome.is_one_line) == (75, True), outcome
+    training.finish()
+
+
+@pytest.mark.parametrize("action", ["term", "int"])
+@pytest.mark.parametrize("fraction", [0.3, 0.8])
+def test_a_signal_at_any_moment_saves_and_a_resume_is_bitwise(lab, action, fraction):
+    stop(lab, "role linear", lab.moment("role linear", fraction), action)
+
+
+@pytest.mark.parametrize("moment", BETWEEN[::3], ids=str)
+def test_a_signal_between_the_steps_saves(lab, moment):
+    stop(lab, "g2netpl", moment)
+
+
+@pytest.mark.parametrize(("kind", "moment"), BEFORE[::2], ids=str)
+def test_a_signal_before_the_first_epoch_leaves_nothing(lab, kind, moment):
+    training = lab.new(kind)
+    training.changes["cache"] = training.folder.with_suffix(".cache")
+    outcome = training.run({**moment, "action": "term"})
+    assert (outcome.code, outcome.is_one_line) == (75, True), outcome
+    assert "same command" in outcome.said
+    assert not training.folder.exists()
+    assert training.run().code == 0
+    training.check_whole()
 
 
 @pytest.mark.long
-def test_stopped_at_every_moment_between_the_steps(lab):
-    held(deaths.stops(lab, "g2netpl"))
-    held(deaths.stops_between(lab))
-    held(deaths.stops_before(lab))
-    held(deaths.second_keys(lab))
+def test_signals_at_every_moment_save(lab):
+    chance = random.Random("stop")
+    for number in range(10):
+        fraction = (number + chance.random()) / 10
+        stop(lab, "g2netpl", lab.moment("g2netpl", fraction), ("term", "int")[number % 2])
+    for moment in BETWEEN:
+        stop(lab, "g2netpl", moment)
 
 
-@pytest.mark.long
-def test_a_crash_at_every_call_of_the_disk(lab):
-    held(deaths.crashes(lab))
+def test_a_second_ctrl_c_while_it_saves_tears_no_file(lab):
+    training = lab.new("g2netpl linear", checkpoint_steps=100)
+    first = {**STEP, "number": 6, "action": "int"}
+    second = {"at": f"{CHECKPOINTS}:_write", "number": 2, "action": "int"}
+    outcome = training.run(first, second)
+    assert outcome.code == 130, outcome
+    training.finish()
 
 
-@pytest.mark.long
-def test_signals_to_a_real_process(lab):
-    held(refusals.early_signals(lab))
-    held(refusals.at_the_terminal(lab))
+# --- disturbed -----------------------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_every_damage(lab):
-    held(damage.damages(lab))
-    held(damage.full_disks(lab))
-    held(damage.non_finite(lab))
+def test_a_loader_process_that_dies_is_one_line(lab):
+    training = lab.new("g2netpl", workers=2)
+    outcome = training.run({**DIAGNOSTICS, "number": 1, "action": "worker"})
+    assert (outcome.code, outcome.is_one_line) == (2, True), outcome
+    assert "resume with" in outcome.said
+    training.finish(workers=0)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        {"at": "open", "matching": ".pt.g2netpl", "number": 3},
+        {"at": "os:mkdir", "matching": "checkpoints"},
+        {"at": "open", "matching": "history.jsonl", "number": 2},
+        {"at": "open", "matching": "run.json"},
+        {"at": "open", "matching": "soft_labels.npy"},
+    ],
+    ids=str,
+)
+def test_a_full_disk_is_one_line_and_the_run_resumes(lab, point):
+    training = lab.new("g2netpl linear")
+    outcome = training.run({"action": "full", **point})
+    assert (outcome.code, outcome.is_one_line) == (2, True), outcome
+    assert "bytes free" in outcome.said
+    training.finish()
+
+
+def nan_at(*steps):
+    """The loss of these steps is NaN; the four steps of an epoch are followed by diagnostics."""
+    calls = [step + (step - 1) // 4 for step in steps]
+    return {"at": "g2netpl.core.methods.g2netpl:soft_bce", "action": "nan", "number": calls}
+
+
+def test_a_batch_with_a_non_finite_loss_is_logged_and_changes_nothing(lab):
+    training = lab.new("g2netpl linear")
+    stop = {"at": f"{CHECKPOINTS}:Checkpointing.on_step_end", "number": 6, "action": "term"}
+    assert training.run(nan_at(6), stop).code == 75
+    (line,) = (training.folder / "non_finite.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    assert (record["epoch"], record["step"]) == (2, 1)
+    assert len(record["images"]) in (6, 7)
+    newest, before = (torch.load(path) for path in training.checkpoints()[:2])
+    assert all(before["model"][key].equal(value) for key, value in newest["model"].items())
+
+
+def test_three_such_batches_in_a_row_stop_the_run_at_a_good_checkpoint(lab):
+    training = lab.new("g2netpl linear")
+    outcome = training.run(nan_at(6, 7, 8))
+    assert (outcome.code, outcome.is_one_line) == (2, True), outcome
+    (training.folder / "non_finite.jsonl").unlink()
+    state = torch.load(training.checkpoints()[0])
+    assert (state["trainer"]["finished"], state["trainer"]["step"]) == (1, 1)
+    training.finish()
+
+
+def test_a_second_run_in_the_same_folder_is_rejected_at_once(lab):
+    training = lab.new("g2netpl linear")
+    stop = {"at": f"{CHECKPOINTS}:Checkpointing.on_step_end", "number": 5, "action": "term"}
+    assert training.run(stop).code == 75
+    before = everything(training.folder)
+    for more in ((), ("--resume",), ("--overwrite",)):
+        with locked(training.folder):
+            outcome = lab.driver.run(training.arguments(*more), {**READING, "action": "kill"})
+        assert (outcome.code, outcome.is_one_line) == (2, True), outcome
+        assert everything(training.folder) == before
+    training.finish()
