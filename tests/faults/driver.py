@@ -1,7 +1,7 @@
 """Runs `g2netpl` many times without importing torch as many times: a server forks for each run.
 
 The server has imported everything and has one thread, so its children are as good as new
-processes; `Driver.fresh` starts a real one, for what happens while a process starts or ends.
+processes.
 """
 
 import gc
@@ -71,45 +71,29 @@ class Driver:
         self._server.wait()
         self._server.stdout.close()
 
-    def run(self, arguments, *faults, signals=(), counting=False):
-        """Run `g2netpl ARGUMENTS` to its end; `signals` are (seconds from its start, name).
+    def run(self, arguments, *faults, counting=False):
+        """Run `g2netpl ARGUMENTS` to its end.
 
         With `counting`, faults do nothing; their calls are counted, and told as their places.
         """
         if counting:
             faults = [{"number": 0, "action": "", **fault} for fault in faults]
-        request = {"arguments": arguments, "faults": faults, "signals": signals}
-        request["counting"] = counting
+        request = {"arguments": arguments, "faults": faults, "counting": counting}
         self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         return Outcome(**json.loads(self._server.stdout.readline()))
 
-    @staticmethod
-    def fresh(arguments, signals=(), prefix=()):
-        """The same in a new process of its own."""
-        with tempfile.TemporaryFile() as log:
-            process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "g2netpl", *arguments],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment(),
-            )
-            code = _wait(process.pid, signals)
-            log.seek(0)
-            return Outcome(code, log.read().decode(), [])
 
-
-def _wait(process, signals):
-    """Wait for a child, sending it signals on the way; gives its exit code."""
-    began, waiting = time.monotonic(), sorted((at, name) for at, name in signals)
-    waiting.append((PATIENCE, "KILL"))
+def _wait(process):
+    """Wait for a child, which is killed if it hangs; gives its exit code."""
+    began, is_killed = time.monotonic(), False
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
-        passed = time.monotonic() - began
         if ended:
             return os.waitstatus_to_exitcode(status)
-        if waiting and passed >= waiting[0][0]:
-            os.kill(process, getattr(signal, f"SIG{waiting.pop(0)[1]}"))
+        if not is_killed and time.monotonic() - began > PATIENCE:
+            os.kill(process, signal.SIGKILL)
+            is_killed = True
         time.sleep(0.002)
 
 
@@ -137,7 +121,7 @@ def _serve(warm_up):
             child = os.fork()
             if child == 0:
                 _be_child(request, log, place)
-            code = _wait(child, request["signals"])
+            code = _wait(child)
             said = Path(log).read_text(errors="replace") if os.path.exists(log) else ""
             places = Path(place).read_text().splitlines() if os.path.exists(place) else []
         answer = {"code": code, "said": said, "places": places}

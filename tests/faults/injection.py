@@ -67,16 +67,9 @@ def _act(action):
     if action in ("kill", "term", "int"):
         os.kill(os.getpid(), getattr(signal, f"SIG{action.upper()}"))
     elif action == "worker":
-        loader = multiprocessing.parent_process() is not None  # the moment came in one of them
-        victim = os.getpid() if loader else multiprocessing.active_children()[0].pid
-        os.kill(victim, signal.SIGKILL)
+        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
     elif action == "full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _has_loaders():
-    """Whether there are loader processes, or this is one; `active_children` takes a while."""
-    return bool(multiprocessing.process._children) or multiprocessing.parent_process() is not None
 
 
 def _watch_function(fault, counter):
@@ -105,13 +98,12 @@ def _watch_function(fault, counter):
 
 
 def _watch_calls(fault, counter):
-    """The n-th call of any function of the package, in any thread; for loaders, of theirs on."""
+    """The n-th call of any function of the package, in any thread."""
     inside = f"{os.sep}{PACKAGE}{os.sep}"
-    counts = _has_loaders if fault["action"] == "worker" else (lambda: True)
 
     def watch(frame, event, argument):
         ours = event == "call" and inside in frame.f_code.co_filename
-        if ours and counts() and counter.is_due():
+        if ours and counter.is_due():
             _act(fault["action"])
 
     threading.setprofile(watch)
