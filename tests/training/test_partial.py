@@ -99,6 +99,16 @@ def test_two_views_are_kept_and_strong_ones_come_in_turn(config, photos, monkeyp
     assert {inputs.ndim for inputs in seen[None].values()} == {3}  # validation and test
 
 
+def test_fixmatch_trains_on_images_and_on_nothing_else(config, tmp_path, capsys):
+    keys = {"method": "fixmatch", "setting": "sspl:0.5", "train_from": None}
+    assert 0 < train(config(mode="full", **keys)).result["validation_map"] <= 1
+    with pytest.raises(InputError, match=r"mode partial or full"):
+        train(config("no", mode="linear", **keys))
+    arguments = ["--methods", "fixmatch", "--settings", "fspl", "--output", str(tmp_path / "c")]
+    assert main(["compare", *arguments]) == 2
+    assert "partial or full" in capsys.readouterr().err
+
+
 def test_a_whole_network_is_left_behind_that_says_the_same_of_photos(config, photos):
     run = train(config(method="an"))
     table = read_labels(photos / "train.csv")
@@ -120,16 +130,11 @@ def test_linear_first_then_the_upper_blocks(config):
     assert "tiny at 32 px" in page
 
 
-def test_without_a_name_about_a_fifth_of_the_compute_learns(config):
-    run = train(config(train_from=None, epochs=1))
-    assert_upper_alone_learnt(run, run.train_from)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"train_from": "blocks.5"}, "--train-from: cannot split the backbone at 'blocks.5'"),
-        ({"mode": "linear"}, "--train-from: .* use --mode partial"),
+        ({"mode": "linear"}, "train_from: .* use --mode partial"),
         ({"augment": "weak"}, "augment weak: .* use another augmentation, or --mode full"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -1,6 +1,7 @@
 """Several ranks: each owns a part of the images, and together they train one model."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from small_trainer import INPUTS, VISIBLE, OnEpoch, small_data, small_trainer
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.core.losses import expected_positives
+from g2netpl.runs.run import Run
 from g2netpl.utils import distributed
 
 
@@ -156,18 +158,12 @@ def test_a_run_of_two_ranks_resumes_bitwise_with_two(pair, values):
     pair.run(training, values("whole"))
     broken = values("broken")
     assert pair.run(training, broken, False, 3) == [None, None]
-    names = sorted(p.name for p in load_checkpoints(broken["output"]))
+    names = sorted(path.name for path in Path(broken["output"], "checkpoints").iterdir())
     assert [name.rpartition("-")[2] for name in names[-2:]] == ["00000000.pt", "00000000.rank1.pt"]
     pair.run(training, broken, True)
     assert same_weights(values("whole")["output"], broken["output"])
     soft = [load_run(values(name)["output"]).soft_labels() for name in ("whole", "broken")]
     assert (soft[0] == soft[1]).all()
-
-
-def load_checkpoints(folder):
-    from pathlib import Path
-
-    return list((Path(folder) / "checkpoints").iterdir())
 
 
 def test_a_run_of_two_ranks_resumes_with_one_and_with_three(pair, trio, values):
@@ -180,18 +176,10 @@ def test_a_run_of_two_ranks_resumes_with_one_and_with_three(pair, trio, values):
     for copy, result in zip(copies, results, strict=True):
         run = load_run(copy["output"])
         assert [record["epoch"] for record in run.history] == [1, 2, 3, 4, 5, 6]
-        before = load_run_history(begun["output"])
-        assert [each["cost"] for each in run.history[: len(before)]] == before
+        before = [record["cost"] for record in Run.open(begun["output"]).history]
+        assert [record["cost"] for record in run.history[: len(before)]] == before
         assert len(before) >= 2
         assert 0 < result <= 1
-
-
-def load_run_history(folder):
-    import json
-    from pathlib import Path
-
-    lines = (Path(folder) / "history.jsonl").read_text().splitlines()
-    return [json.loads(line)["cost"] for line in lines]
 
 
 def with_own_seed(values):

@@ -12,7 +12,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 from g2netpl import RunConfig, train
 from g2netpl.cli import main
 from g2netpl.runs.tracker_names import parse_trackers
-from g2netpl.training.trackers import STATE, Trackers
+from g2netpl.training.trackers import STATE
 from g2netpl.utils.errors import InputError
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
@@ -86,22 +86,6 @@ def test_tensorboard_has_every_epoch_once_and_the_result(config):
     assert "epoch" not in scalars
     (text,) = events.Tensors("config/text_summary")
     assert "| options.penalty | 0.4 |" in text.tensor_proto.string_val[0].decode()
-
-
-@needs("tensorboard")
-def test_a_folder_for_several_runs_and_a_run_that_is_replaced(config, tmp_path):
-    for name in ("one", "two"):
-        train(config(output=str(tmp_path / name), epochs=1, log_with=f"tensorboard:{tmp_path}/all"))
-    assert {path.name.rpartition("-")[0] for path in (tmp_path / "all").iterdir()} == {"one", "two"}
-    for epochs in (2, 1):
-        run = train(config(epochs=epochs, log_with="tensorboard"), overwrite=True)
-    assert [step for step, _ in tensorboard_scalars(run.folder / "tensorboard")[0]["cost"]] == [1]
-
-
-@needs("tensorboard")
-def test_a_tracker_that_joins_later_hears_of_the_earlier_epochs(config):
-    run = interrupted_and_resumed(config, "none", "tensorboard")
-    same_numbers(tensorboard_scalars(run.folder / "tensorboard")[0], run.folder)
 
 
 @needs("mlflow")
@@ -295,18 +279,6 @@ def test_a_missing_package_is_told_before_anything_is_trained(
     assert not (tmp_path / "run").exists()
 
 
-@needs("tensorboard")
-def test_the_flag_may_be_given_again_or_hold_a_list(photos, tmp_path, capsys):
-    short = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
-    arguments = ["train", "--labels", str(photos / "train.csv"), "--images", str(photos), *short]
-    arguments += ["--log-with", f"tensorboard:{tmp_path}/a,tensorboard:{tmp_path}/b"]
-    arguments += ["--log-with", f"tensorboard:{tmp_path}/c", "--output", str(tmp_path / "run")]
-    assert main(arguments) == 0
-    for name in "abc":
-        (folder,) = (tmp_path / name).iterdir()
-        assert [step for step, _ in tensorboard_scalars(folder)[0]["cost"]] == [1]
-
-
 def test_names_are_read_and_mistakes_told():
     assert parse_trackers("tensorboard, mlflow:http://host:5000") == (
         "tensorboard",
@@ -319,10 +291,3 @@ def test_names_are_read_and_mistakes_told():
         parse_trackers("mlflow:a,mlflow:b")
     with pytest.raises(InputError, match="log_with: expected names of trackers, got 5"):
         RunConfig(labels="a", output="b", log_with=5)
-
-
-def test_without_trackers_nothing_is_written(tmp_path):
-    with Trackers((), tmp_path, {}, None) as trackers:
-        trackers.epoch([{"epoch": 1, "cost": 0.5}])
-        trackers.finish({"test_map": 0.5})
-    assert not list(tmp_path.iterdir())

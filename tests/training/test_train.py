@@ -8,10 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from g2netpl import RunConfig, load_run, observe, read_labels, train
+from g2netpl import RunConfig, load_run, read_labels, train
 from g2netpl.core.models import build_backbone
 from g2netpl.labels.io import tables
-from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.utils.errors import InputError
@@ -69,18 +68,6 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
     assert soft.shape == (60, 10)
     assert soft.dtype == np.float32
     assert ((soft >= 0) & (soft <= 1)).all()
-
-
-def test_the_completed_table_keeps_what_was_observed(config, photos, tmp_path):
-    partial = observe(read_labels(photos / "train.csv"), Setting.parse("known:0.3"), 1)
-    path = tmp_path / "partial.csv"
-    tables.write(partial, path)
-    for method in ("role", "an"):
-        run = train(
-            config(labels=str(path), setting="own", method=method), overwrite=method == "an"
-        )
-        known = partial.values != -1
-        assert (run.soft_labels()[known] == partial.values[known]).all()
 
 
 @pytest.mark.parametrize("mode", ["full", "lp-ft"])
@@ -266,18 +253,6 @@ def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_sam
         train(config(test_labels=str(tmp_path / "fewer.csv")), overwrite=True)
 
 
-def test_tags_as_test_labels_give_no_map(config, photos, tmp_path, capsys):
-    from rich.console import Console
-
-    test = read_labels(photos / "test.csv")
-    tags = type(test)(test.images, test.classes, np.where(test.values == 1, 1, -1))
-    tables.write(tags, tmp_path / "test_tags.csv")
-    run = train(config(test_labels=str(tmp_path / "test_tags.csv")), console=Console(width=200))
-    assert run.result["test_map"] is None
-    assert run.evaluation["test"]["mean_average_precision"] is None
-    assert "test mAP is undefined" in capsys.readouterr().out
-
-
 def test_k_is_given_estimated_or_true(config, photos):
     truth = read_labels(photos / "train.csv")
     described = {}
@@ -288,7 +263,3 @@ def test_k_is_given_estimated_or_true(config, photos):
     rows = truth.values.sum(axis=1)
     assert described["truth"] == pytest.approx(rows.mean(), abs=0.3)
     assert 1 <= described["estimate"] <= 5
-
-
-def test_other_optimizers_by_name(config):
-    assert train(config(optimizer="sgd", learning_rate=0.1, method="an")).result["best_epoch"] > 0

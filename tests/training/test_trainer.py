@@ -135,14 +135,6 @@ def test_the_histogram_counts_unobserved_labels_only():
     assert readings[0]["undecided"] == pytest.approx(np.mean(np.abs(hidden - 0.5) < 0.25))
 
 
-def test_regret_falls_as_pseudo_labels_converge():
-    moving = {"response": "best_response"}
-    history = fitted(options=moving, epochs=30, learning_rate=1e-3, patience=0).state.history
-    assert history[-1]["regret"] < 0.1 * history[0]["regret"] + 1e-4
-    fixed = fitted(options={"response": "fixed"}, epochs=3).state.history
-    assert fixed[-1]["regret"] > 10 * history[-1]["regret"]
-
-
 CALM = {"regret_tolerance": 0.05, "movement_tolerance": 0.05, "learning_rate": 1e-3}
 
 
@@ -224,15 +216,6 @@ def test_resuming_from_any_step_is_bitwise_exact(method, annotation):
         resumed = small_trainer(method, **keys)
         resumed.fit(checkpoint)
         assert_same(resumed, whole)
-
-
-def test_a_resume_among_quiet_epochs_stops_where_the_whole_run_stops():
-    keys = {"options": {"response": "best_response"}, "epochs": 60, "patience": 3, **CALM}
-    whole = small_trainer(**keys)
-    resumed = small_trainer(**keys)
-    resumed.fit(checkpoints_of(whole)[-5])
-    assert whole.state.is_converged
-    assert_same(resumed, whole)
 
 
 # --- losses and weights that are not finite ------------------------------------------------------
@@ -319,13 +302,6 @@ def test_averaged_weights_follow_their_formula():
         average = decay * average + (1 - decay) * weights
     torch.testing.assert_close(trainer.last_model["head.classifier.weight"], average)
     assert not torch.allclose(average, steps[-1], atol=1e-4)
-
-
-def test_the_average_is_what_is_validated():
-    seen = []
-    watch = OnEpoch(lambda trainer: seen.append(trainer.evaluated.state_dict()))
-    trainer = fitted("an", ema=0.9, epochs=2, callbacks=[watch])
-    assert all(torch.equal(value, trainer.last_model[name]) for name, value in seen[-1].items())
 
 
 def test_a_batch_of_one_image_uses_the_gathered_statistics():

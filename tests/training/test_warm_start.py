@@ -17,28 +17,23 @@ from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.records import read_training
 from g2netpl.runs.run import Run
 from g2netpl.training.checkpoints import Checkpointing
-from g2netpl.training.warm_start import config_after_review
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 
 
+def train(photos, folder, *flags):
+    """A run on one positive per image, as it is before anybody reviews it."""
+    words = ["train", "--labels", photos / "train.csv", "--images", photos, "--setting", "fspl"]
+    words += ["--set", "only_listed=true", "--backbone", "tiny", "--image-size", "32"]
+    words += ["--workers", "0", "--device", "cpu", "--set", f"cache={folder / 'cache'}"]
+    assert main([*map(str, words), *flags, "--output", str(folder / "run")]) == 0
+    return folder / "run"
+
+
 @pytest.fixture(scope="module")
 def first(photos, tmp_path_factory):
-    """A run on one positive per image, as it is before anybody reviews it."""
     folder = tmp_path_factory.mktemp("first")
-    flags = [
-        "--labels",
-        photos / "train.csv",
-        "--images",
-        photos,
-        "--set",
-        "only_listed=true",
-        "--setting",
-    ]
-    flags += ["fspl", "--backbone", "tiny", "--image-size", "32", "--epochs", "2", "--workers", "0"]
-    flags += ["--learning-rate", "3e-3", "--device", "cpu", "--cache", folder / "cache"]
-    assert main(["train", *map(str, flags), "--output", str(folder / "run")]) == 0
-    return folder / "run"
+    return train(photos, folder, "--epochs", "2", "--learning-rate", "3e-3")
 
 
 @pytest.fixture
@@ -151,14 +146,6 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
     assert not output.exists()
 
 
-def test_the_run_that_was_reviewed_stays(reviewed, capsys):
-    files = {path.name: path.read_bytes() for path in reviewed.iterdir() if path.is_file()}
-    for flags in ([], ["--overwrite"]):
-        assert go_on(reviewed, reviewed, *flags) == 2
-        assert "choose another --output" in capsys.readouterr().err
-    assert files == {path.name: path.read_bytes() for path in reviewed.iterdir() if path.is_file()}
-
-
 def test_classes_in_another_order_are_refused_before_anything_is_written(
     reviewed, photos, tmp_path, capsys
 ):
@@ -195,29 +182,9 @@ def test_a_damaged_model_is_not_loaded(reviewed, tmp_path, capsys, damage):
     assert not (tmp_path / "second").exists()
 
 
-def test_a_file_may_name_the_reviewed_run(reviewed, tmp_path):
-    lines = 'continue_from = "first"\noutput = "second"\nepochs = 1\nmethod = "an"\n'
-    (tmp_path / "run.toml").write_text(lines)
-    assert main(["train", "--config", str(tmp_path / "run.toml")]) == 0
-    new = read_training(tmp_path / "second")["config"]
-    assert (new["backbone"], new["image_size"], new["method"]) == ("tiny", 32, "an")
-
-
 def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, capsys):
     """Whole photos bring labels of both signs, as if they were missing at random."""
-    flags = [
-        "--labels",
-        photos / "train.csv",
-        "--images",
-        photos,
-        "--set",
-        "only_listed=true",
-        "--setting",
-    ]
-    flags += ["fspl", "--backbone", "tiny", "--mode", "linear", "--image-size", "32", "--epochs"]
-    flags += ["1", "--workers", "0", "--device", "cpu", "--cache", tmp_path / "cache"]
-    run = tmp_path / "first"
-    assert main(["train", *map(str, flags), "--validation", "0", "--output", str(run)]) == 0
+    run = train(photos, tmp_path, "--mode", "linear", "--epochs", "1", "--validation", "0")
     review = ReviewSession(run, "photos")
     truth = read_labels(photos / "train.csv").values
     for row in range(40):
@@ -231,7 +198,3 @@ def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, 
     assert go_on(run, tmp_path / "second") == 0
     assert read_training(run)["annotation"] == "sampled"
     assert read_training(tmp_path / "second")["annotation"] == "sampled"
-
-
-def test_epochs_that_were_asked_for_stay(reviewed):
-    assert config_after_review(reviewed, {"mode": "linear"})["epochs"] == 2
