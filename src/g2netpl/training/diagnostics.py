@@ -13,12 +13,13 @@ most 1,024), the rest on all of them. Methods without pseudo-labels have the las
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from g2netpl.core.algorithm import NEGATIVE, POSITIVE, Batch
+from g2netpl.core.algorithm import NEGATIVE, POSITIVE
 from g2netpl.core.inference import readable_batch
 from g2netpl.core.methods.base import Method
 from g2netpl.core.models import Model, evaluating
@@ -70,7 +71,7 @@ class Diagnostics:
             return _NO_PSEUDO_LABELS
         # observed labels are 0 or 1 and do not move: they count in the outer bins only
         undecided, positives, movement, flips = 0, 0.0, 0.0, 0
-        histogram = np.zeros(_BINS, dtype=np.int64)
+        histogram = torch.zeros(_BINS, dtype=torch.int64, device=before.device)
         for rows in self._blocks():
             soft = self.method.pseudo_labels(rows)
             assert soft is not None
@@ -78,7 +79,8 @@ class Diagnostics:
             before[rows] = now
             undecided += int(((soft - 0.5).abs() < 0.25).count_nonzero())
             positives += float(soft.sum())
-            histogram += _histogram(soft)
+            bins = (soft * _BINS).to(torch.uint8).clamp_(max=_BINS - 1)
+            histogram += torch.bincount(bins.flatten(), minlength=_BINS)
             flips += int(((now > 0.5) != (earlier > 0.5)).count_nonzero())
             movement += float((now.float() - earlier.float()).abs_().sum())
         histogram[0] -= self._negatives
@@ -109,9 +111,14 @@ class Diagnostics:
                 batch = readable_batch(self.source, rows, images, method.observed)
                 if not len(batch):
                     continue
-                part = len(batch) / len(self.sample)
-                predicted, gain = self._batch(batch, phi, part)
+                output = method(model, batch)
+                tags = model.head.loss(output, batch.observed, method.negative_weight)
+                loss: Any = tags + method.loss(output, batch, phi)
+                if loss.requires_grad:
+                    (loss * (len(batch) / len(self.sample))).backward()
+                predicted = model.head.predict_training(output, batch.observed)
                 positives += float(predicted.sum())
+                gain = method.regret(batch.rows, predicted)
                 if gain is not None:
                     regret += float(gain.sum())
                     entries += gain.numel()
@@ -123,34 +130,16 @@ class Diagnostics:
             "gradient_norm": float(torch.stack(gradients).norm()) if gradients else 0.0,
         }
 
-    def _batch(self, batch: Batch, phi: float, part: float) -> tuple[Tensor, Tensor | None]:
-        output = self.method(self.model, batch)
-        tags = self.model.head.loss(output, batch.observed, self.method.negative_weight)
-        loss = tags + self.method.loss(output, batch, phi)
-        if loss.requires_grad:
-            (loss * part).backward()  # type: ignore[no-untyped-call]
-        predicted = self.model.head.predict_training(output, batch.observed)
-        return predicted, self.method.regret(batch.rows, predicted)
-
-
-def _histogram(soft: Tensor) -> list[int]:
-    bins = (soft * _BINS).to(torch.uint8).clamp_(max=_BINS - 1)
-    counts: list[int] = torch.bincount(bins.flatten(), minlength=_BINS).tolist()
-    return counts
-
 
 def _mean_over_ranks(reading: Reading) -> Reading:
-    readings: list[dict[str, object]] = [dict(each) for each in distributed.gather(reading)]
+    """The mean of numbers, the sum of histograms."""
+    readings: list[dict[str, Any]] = [dict(each) for each in distributed.gather(reading)]
     if len(readings) == 1:
         return reading
-    whole = {key: _together([each[key] for each in readings]) for key in readings[0]}
-    return whole  # type: ignore[return-value]
-
-
-def _together(values: list[object]) -> object:
-    """The mean of numbers, the sum of histograms."""
-    if any(value is None for value in values):
-        return None
-    if isinstance(values[0], list):
-        return np.sum(np.array(values), axis=0).tolist()
-    return float(np.mean(np.array(values)))
+    mean: Any = dict.fromkeys(reading)
+    for key in mean:
+        values = [each[key] for each in readings]
+        if None not in values:
+            is_histogram = isinstance(values[0], list)
+            mean[key] = np.sum(values, axis=0).tolist() if is_histogram else float(np.mean(values))
+    return mean  # type: ignore[no-any-return]
