@@ -108,18 +108,14 @@ class Trackers(Callback):
         for name in names:
             self._try(name, partial(self._start, name, _flat(config)))
 
-    def on_epoch_end(self, trainer: Trainer) -> None:
-        """Log the epoch."""
-        self.epoch(trainer.state.history)
-
     def on_phase_start(self, trainer: Trainer) -> None:
-        """Log the epochs that a run which is resumed could not log any more."""
-        self.epoch(trainer.state.history)
+        """Log the epochs that a resumed run could not log before it was interrupted."""
+        self.on_epoch_end(trainer)
 
-    def epoch(self, history: Iterable[Mapping[str, Any]]) -> None:
+    def on_epoch_end(self, trainer: Trainer) -> None:
         """Log the epochs that a tracker does not have yet."""
         for name in list(self.tracked):
-            self._try(name, partial(self._log, name, history))
+            self._try(name, partial(self._log, name, trainer.state.history))
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Log the result, and end."""
