@@ -8,6 +8,7 @@ from PIL import Image
 
 from g2netpl.images.loader import ArraySource, ImageSource, Subset, epoch_groups, plain_groups
 from g2netpl.images.sources import locate
+from g2netpl.images.transforms import PAIR
 
 
 @given(count=st.integers(1, 200), size=st.integers(1, 64), epoch=st.integers(0, 5))
@@ -77,3 +78,20 @@ def test_flips_depend_on_the_epoch_and_the_plain_view_has_none(photos):
         flipped.append(turned.tolist())
     assert len({tuple(flags) for flags in flipped}) == 4
     assert 0.25 < np.mean(flipped) < 0.75
+
+
+def test_two_augmentations_of_an_image_are_one_axis(photos):
+    paths = sorted(str(path) for path in photos.glob("train-*.png"))[:5]
+    groups = [np.array([3, 1]), np.array([0, 4, 2])]
+
+    def source(augment, workers=0):
+        keys = {"seed": 2, "augment": augment, "workers": workers}
+        return ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, **keys)
+
+    both = list(source(PAIR, workers=1).load(groups, 7))
+    assert [batch.shape for batch in both] == [(2, 2, 3, 32, 32), (3, 2, 3, 32, 32)]
+    for place, name in enumerate(PAIR):
+        for one, pair in zip(source(name).load(groups, 7), both, strict=True):
+            assert torch.equal(one, pair[:, place])
+    (plain,) = source(PAIR).load(groups[:1], None)
+    assert plain.shape == (2, 3, 32, 32)

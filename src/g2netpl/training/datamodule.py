@@ -47,7 +47,7 @@ from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.progress import Work
 
-SplitName = Literal["file", "validation", "test"]  # the label file that lists the images
+SplitName = Literal["training", "validation", "test"]  # the label file that lists the images
 
 
 def backbone_of(config: TrainConfig) -> Backbone:
@@ -102,7 +102,7 @@ class DataModule:
         if found is None or self.prior is None:
             return found
         if split not in self._q and self.scores is not None:
-            self._q[split] = self.scores.q_of(self._images_of(split))
+            self._q[split] = self.scores.q_of(self.data.files[split].table.images)
         elif split not in self._q and mode == "linear":
             parts = found.load(plain_groups(len(found), 1024), None)
             prior = copy.deepcopy(self.prior).cpu()
@@ -111,39 +111,33 @@ class DataModule:
         found.prior = self._q[split] if is_known else None
         return found
 
-    def _images_of(self, split: SplitName) -> tuple[str, ...]:
-        data = self.data
-        test = None if data.test is None else data.test.table
-        table = {"file": data.table, "validation": data.validation, "test": test}[split]
-        return () if table is None else table.images
-
     def all(self, mode: PhaseMode) -> Source:
         """Every image of the table, in its order."""
-        found = self.source("file", mode)
+        found = self.source("training", mode)
         assert found is not None
         return found
 
     def training(self, mode: PhaseMode) -> Source:
-        """The training part."""
+        """The training split."""
         return Subset(self.all(mode), self.data.training)
-
-    def validation(self, mode: PhaseMode) -> Validation | None:
-        """The validation part with what is known about it."""
-        if self.data.validation is None:
-            return None
-        return Validation(self.held_out(mode), self.data.validation.values)
 
     def held_out(self, mode: PhaseMode) -> Source:
         """The images that the epoch is chosen by."""
         own = self.source("validation", mode) if self.data.validation_paths else None
         return own or Subset(self.all(mode), self.data.held_out)
 
+    def validation(self, mode: PhaseMode) -> Validation | None:
+        """The same with their known labels; None if no epoch can be chosen."""
+        if self.data.validation is None:
+            return None
+        return Validation(self.held_out(mode), self.data.validation.values)
+
     def test(self, mode: PhaseMode) -> Source | None:
         """The test images."""
         return self.source("test", mode)
 
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
-        """Vectors of some training images, for the estimate of k."""
+        """Feature vectors of some training images, for the estimate of k."""
         raise NotImplementedError
 
     def bad_images(self) -> list[str]:
@@ -152,7 +146,7 @@ class DataModule:
 
 
 class TensorDataModule(DataModule):
-    """Arrays in memory: features, which are the classifier's inputs, or small images."""
+    """Arrays in memory: features, which are the head's inputs, or small images."""
 
     def __init__(
         self,
@@ -162,23 +156,24 @@ class TensorDataModule(DataModule):
         backbone: Backbone | None = None,
     ) -> None:
         super().__init__(data)
-        self._all = ArraySource(inputs)
-        self._test = None if test is None else ArraySource(test)
+        self._arrays = {"training": ArraySource(inputs)}
+        if test is not None:
+            self._arrays["test"] = ArraySource(test)
         self.backbone = backbone or Backbone(nn.Identity(), inputs.shape[1])
 
     def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """The rows of the table, or of the test."""
-        return {"file": self._all, "test": self._test}.get(split)
+        return self._arrays.get(split)
 
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """The rows as they are, as vectors."""
         chosen = torch.from_numpy(self.data.training[rows])
-        features: Features = self._all.inputs[chosen].flatten(1).numpy()
+        features: Features = self._arrays["training"].inputs[chosen].flatten(1).numpy()
         return features
 
 
 class ImageDataModule(DataModule):
-    """Image files, or what a frozen part of the backbone makes of them, computed once and kept."""
+    """Image files, or outputs of a frozen part of the backbone, computed once and cached."""
 
     def __init__(
         self,
@@ -195,10 +190,9 @@ class ImageDataModule(DataModule):
 
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
-        test = [] if self.data.test is None else self.data.test.paths
-        parts = (self.data.paths, self.data.validation_paths or [], test)
         most = self.config.most_unreadable
-        check_unreadable(*(check_headers(paths, most(len(paths))) for paths in parts))
+        paths = [listed.paths for listed in self.data.files.values()]
+        check_unreadable(*(check_headers(each, most(len(each))) for each in paths))
         for mode in self.config.phases:
             self.all(mode)
             self.validation(mode)
@@ -214,32 +208,46 @@ class ImageDataModule(DataModule):
 
     def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """Images of the label file, of the user's own validation file, or of the test."""
-        data = self.data
-        test = None if data.test is None else data.test.paths
-        paths = {"file": data.paths, "validation": data.validation_paths, "test": test}[split]
-        return None if paths is None else self._source(split, paths, mode)
+        if split not in self.data.files:
+            return None
+        if (split, mode) not in self._sources:
+            paths = self.data.files[split].paths
+            make: dict[str, Callable[[], Source]] = {
+                "full": lambda: self._images(paths),
+                "partial": lambda: self._activations(split, paths),
+                "linear": lambda: ArraySource(torch.from_numpy(self.features(paths))),
+            }
+            self._sources[split, mode] = make[mode]()
+        return self._sources[split, mode]
 
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """Features of some training images, for the estimate of k."""
         chosen = self.data.training[rows]
         if mode != "full":  # they are computed for the training anyway
-            part = Subset(self.all(mode), chosen)
             upper = self.split.upper if mode == "partial" else nn.Identity()
-            return compute_features(upper, part)
-        allowed = self.config.most_unreadable(len(self.data.paths))
-        source = self._images([self.data.paths[row] for row in chosen], max_unreadable=len(chosen))
-        found = self._computed(self.backbone.module, source, "features for k")
-        bad = {source.dataset.paths[row]: problem for row, problem in source.bad.items()}
-        check_unreadable(Unreadable(bad.values(), allowed))
-        return found
+            return compute_features(upper, Subset(self.all(mode), chosen))
+        paths = self.data.paths
+        source = self._images([paths[row] for row in chosen], of=len(paths))
+        return self._computed(self.backbone.module, source, "features for k")
+
+    @cached_property
+    def split(self) -> SplitBackbone:
+        """Frozen and trained blocks of the backbone, for partial fine-tuning."""
+        return frozen_below(self.backbone.module, self.config.train_from, self.config.image_size)
+
+    def features(self, paths: list[str]) -> Features:
+        """The output of the backbone for all images, from the cache if it is there."""
+        cached = partial(get_or_compute, shape=(self.backbone.width,), kind=np.float32)
+        return np.array(self._frozen(cached, self.backbone.module, paths))
 
     @property
     def _augment(self) -> Augment | tuple[Augment, ...]:
-        """Of training images, or two."""
+        """The augmentation of training images, or two."""
         both, asked = find_method(self.config.method).method.augmentations == 2, self.config.augment
         return PAIR if both or asked == "pair" else asked
 
-    def _images(self, paths: list[str], max_unreadable: int | None = None) -> ImageSource:
+    def _images(self, paths: list[str], of: int | None = None) -> ImageSource:
+        """Image files; as many as of `of` images may be unreadable."""
         config, backbone = self.config, self.backbone
         return ImageSource(
             paths,
@@ -249,102 +257,71 @@ class ImageDataModule(DataModule):
             seed=config.seed,
             augment=self._augment,
             workers=config.workers,
-            max_unreadable=config.most_unreadable(len(paths))
-            if max_unreadable is None
-            else max_unreadable,
+            max_unreadable=config.most_unreadable(of or len(paths)),
             shards=None if config.shuffle == "images" else shards_of(paths),
         )
 
-    def _source(self, name: str, paths: list[str], mode: PhaseMode) -> Source:
-        if (name, mode) not in self._sources:
-            made: Source
-            if mode == "full":
-                made = self._images(paths)
-            elif mode == "partial":
-                made = self._activations(name, paths)
-            else:
-                made = ArraySource(torch.from_numpy(self.features(paths)))
-            self._sources[name, mode] = made
-        return self._sources[name, mode]
-
-    @cached_property
-    def split(self) -> SplitBackbone:
-        """Frozen and trained blocks of the backbone, for partial fine-tuning."""
-        return frozen_below(self.backbone.module, self.config.train_from, self.config.image_size)
-
-    def features(self, paths: list[str]) -> Features:
-        """What the backbone makes of all images, from the cache where it is there."""
-        keep = partial(get_or_compute, shape=(self.backbone.width,), kind=np.float32)
-        return np.array(self._frozen(keep, self.backbone.module, paths))
-
-    def _activations(self, name: str, paths: list[str]) -> ActivationSource:
-        """What the frozen blocks make of all images, and for the training of views of them."""
-        shape, at = self.split.shape, f"before {self.split.at}, "
-        keep = partial(self._frozen, partial(get_or_compute, shape=shape), self.split.lower, paths)
-        if name != "file":
-            return ActivationSource(keep(at))
-        view, seed = self._augment, self.config.seed
-        if view == PAIR and len(shape) != 3:
+    def _activations(self, split: SplitName, paths: list[str]) -> ActivationSource:
+        """The output of the frozen blocks, for training also of augmented images."""
+        blocks, augment, seed = self.split, self._augment, self.config.seed
+        shape, at = blocks.shape, f"before {blocks.at}, "
+        cached = partial(self._frozen, partial(get_or_compute, shape=shape), blocks.lower, paths)
+        if split != "training":
+            return ActivationSource(cached(at))
+        if augment == PAIR and len(shape) != 3:
             raise InputError(
-                f"two views with --mode partial: expected feature maps before {self.split.at}; use "
-                "--mode full, or another --train-from"
+                f"two augmentations with --mode partial: expected feature maps before {blocks.at}; "
+                "use --mode full, or another --train-from"
             )
-        mirrors, drawn = cached_augmentations(view, self.config.epochs or USUAL_EPOCHS)
-        size = f"{(1 + mirrors + drawn) * file_bytes(len(paths), shape) / 1e9:.1f} GB"
+        has_mirrored, strong = cached_augmentations(augment, self.config.epochs or USUAL_EPOCHS)
+        size = f"{(1 + has_mirrored + strong) * file_bytes(len(paths), shape) / 1e9:.1f} GB"
         folder = self.config.cache or default_cache()
-        self._say(f"partial: {self.split}; activations below take {size} in {folder}")
-        plain, looks = keep(at), list[Mirrored | InTurn]()
-        if mirrors:
-            looks.append(Mirrored(plain, keep(f"{at}mirrored, ", MirroredSubset), seed))
-        if drawn:
+        self.console.print(f"partial: {blocks}; activations below take {size} in {folder}")
+        plain, augmented = cached(at), list[Mirrored | InTurn]()
+        if has_mirrored:
+            augmented.append(Mirrored(plain, cached(f"{at}mirrored, ", MirroredSubset), seed))
+        if strong:
             tables = [
-                keep(f"{at}strong {seed} {number}, ", partial(AugmentedSubset, epoch=number))
-                for number in range(drawn)
+                cached(f"{at}strong {seed} {number}, ", partial(AugmentedSubset, epoch=number))
+                for number in range(strong)
             ]
-            looks.append(InTurn(tables))
-        return ActivationSource(plain, looks)
+            augmented.append(InTurn(tables))
+        return ActivationSource(plain, augmented)
 
     def _frozen(
         self,
-        keep: Callable[..., Any],
+        cached: Callable[..., Any],
         module: nn.Module,
         paths: list[str],
-        view: str = "",
-        part: Callable[..., Subset] = Subset,
+        what: str = "",
+        subset: Callable[..., Subset] = Subset,
     ) -> Any:
-        """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
-        config, bad, source = self.config, dict[str, str](), self._images(paths)
-        what = "activations" if view else "features"
+        """The output of a frozen module for all images, cached; NaN for unreadable ones."""
+        config, backbone, source = self.config, self.backbone, self._images(paths)
+        bad: dict[str, str] = {}
 
         def compute(rows: IndexArray) -> Features:
-            some = part(source, rows)
-            fast = self._fast(module, some) if len(paths) >= ENOUGH else module
-            found = self._computed(fast, some, what)
-            strange = ~np.isfinite(found.reshape(len(rows), -1)).all(axis=1)
-            found[strange] = np.nan
-            for row in rows[strange]:
-                none = f"{paths[row]}: the backbone makes no finite numbers of it"
-                bad[paths[row]] = source.bad.get(int(row), none)
+            some, fast = subset(source, rows), module
+            if len(paths) >= ENOUGH:
+                if id(module) not in self._engines:  # made once for all its images
+                    self._engines[id(module)] = faster(module, some, ENOUGH, self.console.print)
+                fast = self._engines[id(module)]
+            found = self._computed(fast, some, "activations" if what else "features")
+            is_bad = ~np.isfinite(found.reshape(len(rows), -1)).all(axis=1)
+            found[is_bad] = np.nan
+            for row in rows[is_bad]:
+                otherwise = f"{paths[row]}: the backbone makes no finite numbers of it"
+                bad[paths[row]] = source.bad.get(int(row), otherwise)
             return found
 
-        view += f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
-        key = cache_key(module, paths, f"{config.backbone} {view}")
+        size = f"squash, at least 2 x {config.image_size} {backbone.mean} {backbone.std}"
+        key = cache_key(module, paths, f"{config.backbone} {what}{size}")
         folder = Path(config.cache) if config.cache else None
-        found = keep(folder, key, paths, compute=compute, say=self._say)
-        check_unreadable(Unreadable(bad.values(), self.config.most_unreadable(len(paths))))
+        found = cached(folder, key, paths, compute=compute, say=self.console.print)
+        check_unreadable(Unreadable(bad.values(), config.most_unreadable(len(paths))))
         self._bad = bad | self._bad
         return found
 
     def _computed(self, module: nn.Module, source: Source, what: str) -> Features:
-        """What a module makes of images, while somebody may be waiting."""
         with Work(self.console, what, len(source)) as work:
             return compute_features(module, source, on_batch=work.advance)
-
-    def _fast(self, module: nn.Module, source: Source) -> nn.Module:
-        """The module by onnxruntime where possible; made once for all its images."""
-        if id(module) not in self._engines:
-            self._engines[id(module)] = faster(module, source, ENOUGH, self._say)
-        return self._engines[id(module)]
-
-    def _say(self, line: str) -> None:
-        self.console.print(line)
