@@ -18,6 +18,7 @@ from g2netpl.runs.prior import find_prior
 from g2netpl.runs.records import RUN_FORMAT, read_training, write_history
 from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.tracker_names import is_inside
+from g2netpl.training import names_only, warm_start
 from g2netpl.training.checkpoints import Checkpointing, load_checkpoint, saved
 from g2netpl.training.configuration import (
     check_config,
@@ -31,23 +32,11 @@ from g2netpl.training.configuration import (
 from g2netpl.training.data import read_training_data
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
 from g2netpl.training.expected_positives import Expected
-from g2netpl.training.names_only import (
-    CLASS_LIST,
-    known_classes_only,
-    untagged_config,
-    without_weights,
-)
 from g2netpl.training.progress import Progress
 from g2netpl.training.results import write_results
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trackers import Trackers
 from g2netpl.training.trainer import Callback, Trainer
-from g2netpl.training.warm_start import (
-    continue_from,
-    decisions_for,
-    earlier_prior,
-    with_decisions,
-)
 from g2netpl.utils import distributed
 from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.files import friendly_os_errors, write_bytes, write_json
@@ -98,8 +87,8 @@ def train(
 
 
 def _resolved(config: RunConfig, before: About | None, console: Console) -> RunConfig:
-    if config.format == CLASS_LIST:
-        config = untagged_config(config)
+    if config.format == names_only.CLASS_LIST:
+        config = names_only.untagged_config(config)
     if config.mode == "auto":
         mode, why = resolve_mode(config)
         if before is not None:
@@ -129,11 +118,11 @@ def _train(
         interrupts.begun(command)
     decisions, earlier = [], None
     if config.continue_from is not None:
-        decisions = decisions_for(config, resume=before is not None)
+        decisions = warm_start.decisions_for(config, resume=before is not None)
         earlier = Run.open(config.continue_from)
     data = read_training_data(config)
     if earlier is not None:
-        data = with_decisions(data, earlier, decisions, config.single_label)
+        data = warm_start.with_decisions(data, earlier, decisions, config.single_label)
     about = _description(config, data, before)
     distributed.check_ranks_match(
         {"labels": str(about["data"]["fingerprints"]), "visible labels": data.visible.fingerprint()}
@@ -208,23 +197,22 @@ def _build_trainer(
     backbone.module.to(device_of(config.device))
     prior = find_prior(config, data.table.classes, backbone)
     if earlier is not None:
-        prior = earlier_prior(earlier, prior)
-    if config.format == CLASS_LIST:
-        data, prior = known_classes_only(data, prior)
-    k, annotation, kept = None, None, before
-    origin = "as before" if before is not None else "as before the review"
+        prior = warm_start.earlier_prior(earlier, prior)
+    if config.format == names_only.CLASS_LIST:
+        data, prior = names_only.known_classes_only(data, prior)
+    k, annotation, kept, origin = None, None, before, "as before"
     if before is None and earlier is not None:
-        kept = earlier.about
+        kept, origin = earlier.about, "as before the review"
     if kept is not None and (before is not None or config.expected_positives == "estimate"):
         k = Expected(kept["expected_positives"], origin, kept["annotation"] != "sampled")
     if kept is not None and (before is not None or config.annotation is None):
         annotation = kept["annotation"], origin
     inputs = ImageDataModule(config, data, backbone, console)
     trainer = Trainer(config, data, inputs, prior=prior, k=k, annotation=annotation)
-    if config.format == CLASS_LIST:
-        without_weights(trainer.full_model)
+    if config.format == names_only.CLASS_LIST:
+        names_only.without_weights(trainer.full_model)
     elif earlier is not None:
-        continue_from(earlier, trainer)
+        warm_start.continue_from(earlier, trainer)
     inputs.prepare()
     return trainer
 
