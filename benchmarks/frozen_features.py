@@ -22,7 +22,7 @@ import torch
 from measure import Figure, make_photos, one_thread, processor_seconds, show, side_by_side
 
 from g2netpl.core.models import build_backbone
-from g2netpl.images.features import compute_features, faster
+from g2netpl.images.features import ENOUGH, compute_features, faster
 from g2netpl.images.loader import ImageSource, plain_groups
 from g2netpl.labels.paths import list_images
 
@@ -44,7 +44,7 @@ def frozen_features(
         root = folder or made
         paths = [f"{root}/{name}" for name in list_images(root)][:count]
         source = ImageSource(paths, size, frozen.mean, frozen.std, workers=2)
-        fast, groups = faster(module, source), plain_groups(len(paths), BATCH)
+        fast, groups = faster(module, source, ENOUGH), plain_groups(len(paths), BATCH)
         batch = torch.randn(BATCH, 3, size, size)
 
         def alone(network: torch.nn.Module) -> None:
@@ -54,7 +54,7 @@ def frozen_features(
 
         seconds = side_by_side(
             rounds,
-            lambda: [None for _ in source.decoded(groups, None)],
+            lambda: [None for _ in source.load(groups, None)],
             lambda: alone(module),
             lambda: alone(fast),
             lambda: compute_features(module, source, BATCH),

@@ -8,11 +8,7 @@ import pytest
 from odd_images import EPS, READABLE, UNREADABLE
 from PIL import Image, ImageFile
 
-from g2netpl.images.pixels import (
-    header_problem,
-    open_image,
-    resize,
-)
+from g2netpl.images.pixels import header_problem, open_image, resize
 from g2netpl.images.sources import find, list_images, locate, unread_note
 from g2netpl.labels import paths
 from g2netpl.labels.names import name_problem
@@ -36,7 +32,7 @@ def _nothing_huge_is_decoded(monkeypatch):
 
 @pytest.mark.parametrize("name", READABLE)
 def test_readable_images_give_their_pixels(tmp_path, name):
-    data, expected, tolerance = READABLE[name]()
+    data, expected, tolerance = READABLE[name]
     path = tmp_path / "image"
     path.write_bytes(data)
     assert header_problem(path) is None
@@ -62,7 +58,7 @@ def test_unreadable_images_are_named_in_one_line(tmp_path, name):
 
 @pytest.mark.parametrize("name", READABLE)
 def test_damaged_images_give_pixels_or_one_line(tmp_path, name):
-    whole = READABLE[name]()[0]
+    whole = READABLE[name][0]
     path = tmp_path / "image"
     random = np.random.default_rng(zlib.crc32(name.encode()))
     for _ in range(12):
@@ -129,11 +125,9 @@ def smooth_photo(width, height):
     ("width", "height", "size", "decoded"),
     [
         (1600, 1200, 64, (200, 150)),  # an eighth is enough
-        (1200, 1600, 64, (150, 200)),
         (1600, 1000, 64, (400, 250)),  # an eighth would be 125 pixels high
         (1600, 1200, 300, (800, 600)),  # a half is just enough
         (1600, 1198, 300, (1600, 1198)),
-        (3000, 130, 64, (3000, 130)),
         (100, 90, 64, (100, 90)),
     ],
 )
@@ -154,22 +148,13 @@ def test_squash_weighs_neighbours_by_a_triangle():
 
 BAD_NAMES = {
     "": "empty",
-    "  \t": "empty",
     "a\0.jpg": "NUL",
     "https://example.org/a.jpg": "not an address",
-    "file:///etc/passwd": "not an address",
     "/etc/passwd": "leads out",
-    "\\etc\\passwd": "leads out",
     "\\\\server\\share\\a.jpg": "leads out",
-    "C:\\a.jpg": "leads out",
-    "c:/a.jpg": "leads out",
     "C:a.jpg": "leads out",
-    "..": "leads out",
-    "../a.jpg": "leads out",
     "..\\a.jpg": "leads out",
     "a/../../b.jpg": "leads out",
-    "a\\..\\..\\b.jpg": "leads out",
-    "a/..": "leads out",
     "a/b\\../c.jpg": "leads out",
 }
 
@@ -183,11 +168,9 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path, name, says):
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    "name", ["a.jpg", "a/b.jpg", "./a.jpg", "..a.jpg", "a..jpg", "...", " a.jpg", "1:2.jpg", "ä"]
-)
-def test_names_below_the_folder_are_fine(name):
-    assert name_problem(name) is None
+def test_names_below_the_folder_are_fine():
+    for name in ("a/b.jpg", "./a.jpg", "..a.jpg", "a..jpg", "...", " a.jpg", "1:2.jpg", "ä"):
+        assert name_problem(name) is None
 
 
 @pytest.fixture
@@ -219,9 +202,7 @@ def test_images_are_found_below_the_folder(folder):
     assert located.paths == [f"{folder}/{name}" for name in names]
     assert located.missing == []
     assert locate(names, str(folder)) == located.paths
-
-
-def test_the_folder_may_be_a_link_itself(folder):
+    assert locate(["sub\\b.PNG"], folder) == [f"{folder}/sub/b.PNG"]  # as on Windows
     (folder.parent / "link").symlink_to(folder)
     assert find(["sub/b.PNG", "near.jpg"], folder.parent / "link").missing == []
 
@@ -232,7 +213,7 @@ def test_links_that_leave_the_folder_are_refused(folder, name):
         find(["a.jpg", name], folder)
 
 
-@pytest.mark.parametrize("name", ["fifo.jpg", "folder.jpg", "sub", "."])
+@pytest.mark.parametrize("name", ["fifo.jpg", "folder.jpg", "."])
 def test_what_is_no_file_is_refused(folder, name):
     with pytest.raises(InputError, match=f"image '{name}': not a regular file in {folder}"):
         find([name], folder)
@@ -245,15 +226,8 @@ def test_missing_images_are_counted_by_row(folder):
     with pytest.raises(InputError, match="8 of 10 images of the label file are not there") as said:
         locate(names, folder)
     assert "the first is 'x.jpg'; is --images the right folder?" in str(said.value)
-
-
-def test_images_one_folder_higher_are_hinted_at(folder):
     with pytest.raises(InputError, match=f"'h.jpg'; try --images {folder.parent}\\?"):
-        locate(["h.jpg"], folder)
-
-
-def test_names_written_on_windows_are_found(folder):
-    assert locate(["a.jpg", "sub\\b.PNG"], folder) == [f"{folder}/a.jpg", f"{folder}/sub/b.PNG"]
+        locate(["h.jpg"], folder)  # one folder higher
 
 
 @pytest.mark.parametrize("look", [list_images, lambda root: find([], root)])
@@ -355,16 +329,16 @@ def test_a_raw_file_is_read_by_its_preview_or_else_developed(tmp_path):
         open_image(tmp_path / "d.nef")
 
 
-def test_a_raw_file_without_rawpy_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("g2netpl.images.pixels.can_read_raw", lambda: False)
-    (tmp_path / "a.arw").write_bytes(b"raw")
-    with pytest.raises(InputError, match=r"a.arw: a raw file; pip install 'g2netpl\[raw\]', or"):
-        open_image(tmp_path / "a.arw")
-
-
 def test_a_file_name_that_is_no_text_is_named(folder):
     (folder / os.fsdecode(b"\xff.txt")).touch()
     assert len(list_images(folder)) == 4
     (folder / "sub" / os.fsdecode(b"\xff.jpg")).touch()
     with pytest.raises(InputError, match=r"'sub/\\udcff\.jpg': the file name is not valid UTF-8"):
         list_images(folder)
+
+
+def test_a_raw_file_without_rawpy_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("g2netpl.images.pixels.can_read_raw", lambda: False)
+    (tmp_path / "a.arw").write_bytes(b"raw")
+    with pytest.raises(InputError, match=r"a.arw: a raw file; pip install 'g2netpl\[raw\]', or"):
+        open_image(tmp_path / "a.arw")

@@ -19,7 +19,6 @@ from g2netpl.images.loader import ImageSource, plain_groups
 from g2netpl.images.sources import list_images, locate
 from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels, read_matching, write_labels
 from g2netpl.runs.completion import read_names
-from g2netpl.runs.config import RunConfig
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import Unreachable, file_digest, open_file
 
@@ -53,9 +52,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-    def do_HEAD(self):
-        self.do_GET()
 
     def do_GET(self):
         parts = urlsplit(self.path)
@@ -102,6 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(content)
+
+    do_HEAD = do_GET  # noqa: N815
 
 
 @pytest.fixture
@@ -152,7 +150,7 @@ def test_shards_are_downloaded_once_and_read_by_offset(store):
     names = [f"{row}.png" for row in range(40)]
     shard = tar(io.BytesIO(), [(name, png(row)) for row, name in enumerate(names)]).getvalue()
     store.objects["shards/x-0.tar"] = shard
-    for address in ("s3://bucket/shards", "s3://bucket/shards/x-{0..0}.tar"):
+    for address in ("s3://bucket/shards", "s3://bucket/shards/x-0.tar"):
         assert list_images(address) == names
         for row, place in enumerate(locate(names, address)):
             assert content_of(place) == png(row)
@@ -214,9 +212,7 @@ def test_a_file_that_cannot_be_reached_is_not_a_bad_image(store, photos):
     "address",
     [
         f"s3://somebody:{SECRET}@bucket/photos",
-        f"s3://somebody:{SECRET}/x@bucket/photos",
         f"s3://bucket/photos/a.png?X-Amz-Signature={SECRET}",
-        f"https://me:{SECRET}@somewhere/photos",
     ],
 )
 def test_credentials_in_an_address_are_refused_and_not_repeated(tmp_path, capfd, address):
@@ -225,8 +221,7 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(tmp_path, capfd,
     run = str(tmp_path / "run")
     for command in (
         ["train", "--labels", str(labels), "--images", address, "--output", run],
-        ["train", "--labels", address, "--output", run],
-        ["check", "--labels", str(labels), "--images", address],
+        ["check", "--labels", address],
         ["predict", run, "--images", address, "--output", str(tmp_path / "x.csv")],
     ):
         assert main(command) == 2
@@ -242,7 +237,6 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(tmp_path, capfd,
         ("ftp://bucket/photos", "expected an address that begins with s3://"),
         ("s3://", "expected an address that begins with s3://"),
         ("s3://nobody/photos", "nothing there"),
-        ("s3://bucket/none", "nothing there"),
         ("s3://bucket/none.tar", "nothing there"),
         ("s3://bucket/texts", "no images there, and no tar shards"),
         ("s3://bucket/packed", "decompress it"),
@@ -268,7 +262,7 @@ def labels(store):
     return f"s3://bucket/{address}"
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet", "coco", "xlsx"])
+@pytest.mark.parametrize("format", ["csv", "coco", "xlsx"])
 def test_labels_come_from_a_store_as_from_a_file(store, tmp_path, format):
     (tmp_path / "labels.csv").write_text(LABELS)
     table = read_labels(tmp_path / "labels.csv")
@@ -302,8 +296,6 @@ def test_mistakes_in_labels_of_a_store_are_told_by_its_address(store, labels, tm
     [
         ("s3://bucket/none.csv", "s3://bucket/none.csv: nothing there"),
         ("s3://bucket/texts", "s3://bucket/texts: a folder, not a file"),
-        ("s3://bucket/texts/a.txt", "not a known label file"),
-        ("ftp://bucket/a.csv", "expected an address that begins with s3://"),
         ("s3://bucket/texts/..", "leads out"),
     ],
 )
@@ -316,32 +308,7 @@ def test_addresses_without_labels_are_told(store, address, says, tmp_path, capfd
     assert len(told.strip().splitlines()) == 1
 
 
-def test_images_of_labels_in_a_store_must_be_said(labels, tmp_path, capfd):
+def test_a_label_file_in_a_store_needs_an_image_folder(labels, tmp_path, capfd):
+    assert read_names(labels) == ["a.png", "b.png", "c.png"]
     assert main(["train", "--labels", labels, "--output", str(tmp_path / "run")]) == 2
     assert f"{labels}: say with --images where its images are" in capfd.readouterr().err
-
-
-def test_names_in_a_store_are_listed(store, labels):
-    assert read_names(labels) == ["a.png", "b.png", "c.png"]
-    store.objects["names.txt"] = b"b.png\na.png\n"
-    assert read_names("s3://bucket/names.txt") == ["b.png", "a.png"]
-
-
-def test_names_that_lead_out_lead_nowhere(store, photos):
-    store.objects["secret.png"] = png(1)
-    with pytest.raises(InputError, match="leads out"):
-        locate(["../secret.png"], photos)
-
-
-def test_an_address_stays_as_it_is_in_a_configuration(tmp_path):
-    from g2netpl.runs.config_file import read_keys
-    from g2netpl.training.configuration import check_config
-
-    file = tmp_path / "keys.toml"
-    text = 'labels = ["a.csv", "s3://bucket/b.csv"]\nimages = "s3://bucket/x"\noutput = "o"\n'
-    file.write_text(text, encoding="utf-8")
-    keys = read_keys(file, {})
-    assert keys["images"] == "s3://bucket/x"
-    assert check_config(RunConfig(**keys, device="cpu")).images == "s3://bucket/x"
-    labels = check_config(RunConfig(**keys, device="cpu")).labels
-    assert labels == (str(tmp_path / "a.csv"), "s3://bucket/b.csv")

@@ -19,7 +19,7 @@ def test_pictures_are_small_upright_and_carry_nothing_but_pixels(tmp_path):
     (tmp_path / "broken.jpg").write_bytes(b"no picture")
     names = ["turned.jpg", "broken.jpg", "missing.jpg", "../outside.jpg"]
     Image.new("RGB", (8, 8)).save(tmp_path.parent / "outside.jpg")
-    pictures = Pictures(names, Roots(tmp_path))
+    pictures = Pictures(names, Roots({"images": tmp_path}))
     for size in (256, 1024):
         content = pictures.jpeg(0, size)
         with Image.open(io.BytesIO(content)) as small:
@@ -36,7 +36,7 @@ def test_images_of_an_unlabelled_folder_are_found(tmp_path):
     (tmp_path / "photos").mkdir()
     config = {"images": str(tmp_path / "photos"), "unlabelled": str(tmp_path / "more")}
     config |= {"labels": "x.csv", "format": None}
-    roots = Roots.of_run(config, None)
+    roots = Roots(config)
     assert roots.path("more/sub/a.png") == str(tmp_path / "more" / "sub" / "a.png")
     with pytest.raises(InputError, match="is --images the right folder"):
         roots.check(["b.png"])

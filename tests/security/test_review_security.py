@@ -47,7 +47,7 @@ class Server:
         self.folder = write_run(parent / "run", self.names, CLASSES, observed, soft, soft)
         self.review = ReviewSession(self.folder, ask)
         self.review.decide("0" * 32, 0, 0, "yes", "useful")
-        pictures = Pictures(self.review.saved.images, Roots(parent / "photos"))
+        pictures = Pictures(self.review.saved.images, Roots({"images": parent / "photos"}))
         self.server = ReviewServer(self.review, pictures, "useful")
         self.port, self.token = self.server.server_port, self.server.token
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)

@@ -77,7 +77,7 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _serve(flags: argparse.Namespace, console: Console) -> None:
-    roots = Roots.of_run(read_training(flags.run)["config"], flags.images)
+    roots = Roots(read_training(flags.run)["config"], flags.images)
     session = ReviewSession(flags.run, flags.ask, flags.classes, flags.limit)
     try:
         roots.check(session.saved.images)

@@ -20,7 +20,6 @@ from g2netpl.core.models import Backbone
 from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
 from g2netpl.images.features import read_features
 from g2netpl.images.loader import check_headers
-from g2netpl.images.pixels import check_unreadable
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.labels.missingness import can_choose_by
 from g2netpl.labels.splits import split_table
@@ -233,11 +232,8 @@ class PhotoData:
         """
         config = self._config
         parts = [part for part in self.parts if part is not None]
-        tried = [
-            check_headers(part.paths, config.most_unreadable(len(part.paths))) for part in parts
-        ]
-        check_unreadable(*tried)
-        self.told.update(*(each.problems for each in tried))
+        for part in parts:
+            self.told.update(check_headers(part.paths, config.most_unreadable(len(part.paths))))
         notes = [f"note: {note}" for note in self.read.notes]
         return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(self)]
 

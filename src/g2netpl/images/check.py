@@ -16,13 +16,7 @@ import numpy as np
 
 from g2netpl.images.duplicates import phash
 from g2netpl.images.pixels import open_image, unreadable_hint
-from g2netpl.images.sources import (
-    LEAVE_OUT_HINT,
-    find,
-    find_unlisted_images,
-    others_left_out,
-    unread_around,
-)
+from g2netpl.images.sources import LEAVE_OUT_HINT, find, images_around, others_left_out
 from g2netpl.labels.class_warnings import (
     named_nothing,
     no_opposite,
@@ -172,8 +166,8 @@ def inspect_images(
     for name in missing:
         where, what = lines.get(name, found.labels), f"image {name!r} is not in {root}"
         (found.warn if may_miss else found.refuse)(where, "images not there", what)
-    found.facts += unread_around(found.files, format, folder)
-    around = find_unlisted_images(found.files, format, folder)
+    around, notes = images_around(found.files, format, folder)
+    found.facts += notes
     listed = {normalize_name(path) for path in (*located.paths, *elsewhere)}
     paths = find(around, root, exactly=True).paths if around else []
     there = zip(around, paths, strict=True)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from g2netpl.images.pixels import Pixels, Unreadable, check_unreadable, header_problem, load_resized
+from g2netpl.images.pixels import Pixels, check_unreadable, header_problem, load_resized
 from g2netpl.images.transforms import Augment, apply
 from g2netpl.utils import distributed
 from g2netpl.utils.errors import UserError
@@ -166,11 +166,13 @@ def joined_sources(
             joined = []
 
 
-def check_headers(paths: Sequence[str], most: int) -> Unreadable:
-    """What the first bytes of images show, which is quick; the ranks share the images."""
+def check_headers(paths: Sequence[str], most: int) -> list[str]:
+    """What the first bytes of images show, which is quick; at most so many may be unreadable."""
     own = {row: header_problem(paths[row]) for row in distributed.own_rows(len(paths)).tolist()}
-    problems = [item for part in distributed.gather(own) for item in part.items()]
-    return Unreadable([problem for _, problem in sorted(problems) if problem], most)
+    rows = sorted(item for part in distributed.gather(own) for item in part.items())
+    problems = [problem for _, problem in rows if problem]
+    check_unreadable(problems, most)
+    return problems
 
 
 class ImageSource(Source):
@@ -217,24 +219,18 @@ class ImageSource(Source):
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Decoded, resized and normalised images, (B, 3, size, size), or two augmentations."""
-        mean, std = self._mean.to(device), self._std.to(device)
-        for rows, (pixels, problems) in zip(groups, self.decoded(groups, epoch), strict=True):
-            inputs = torch.sub(pixels.to(device, non_blocking=True), mean).div_(std)
-            for position, problem in problems:
-                if isinstance(problem, Unreachable):
-                    raise problem
-                inputs[position] = torch.nan
-                self.bad[int(rows[position])] = problem
-            check_unreadable(Unreadable(self.bad.values(), self.max_unreadable))
-            yield inputs
-
-    def decoded(
-        self, groups: Groups, epoch: int | None
-    ) -> Iterator[tuple[Tensor, list[tuple[int, Problem]]]]:
-        """What workers send: bytes, which travel four times as fast as floats, and problems."""
         self._batches[:] = [[(int(row), epoch) for row in rows] for rows in groups]
+        mean, std = self._mean.to(device), self._std.to(device)
         try:
-            yield from start_workers(self._loader)
+            for rows, (pixels, problems) in zip(groups, start_workers(self._loader), strict=True):
+                inputs = torch.sub(pixels.to(device, non_blocking=True), mean).div_(std)
+                for position, problem in problems:
+                    if isinstance(problem, Unreachable):
+                        raise problem
+                    inputs[position] = torch.nan
+                    self.bad[int(rows[position])] = problem
+                check_unreadable(self.bad.values(), self.max_unreadable)
+                yield inputs
         except (RuntimeError, OSError, EOFError) as problem:
             raise lost_worker(problem) or problem from None
 

@@ -8,15 +8,16 @@ megapixels are rejected before anything is decoded.
 import io
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from g2netpl.labels.paths import RAW_SUFFIXES
+from g2netpl.utils.console import shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import (
     MAX_PIXELS,
@@ -43,7 +44,7 @@ def open_image(path: str | Path, size: int | None = None) -> Image.Image:
     with _opened(path) as file:
         if size is not None:
             file.draft(None, (2 * size, 2 * size))  # a half, a quarter or an eighth is much faster
-        return _to_rgb(_upright(file))
+        return _to_rgb(file)
 
 
 def load_resized(path: str | Path, size: int) -> Pixels:
@@ -70,25 +71,17 @@ def header_problem(path: str | Path) -> str | None:
         return str(problem)
 
 
-class Unreadable(NamedTuple):
-    """What is wrong with images of a list, of which `most` may be unreadable."""
-
-    problems: Collection[str]
-    most: int
-
-
-def check_unreadable(*lists: Unreadable) -> None:
-    """Stop if more images of a list cannot be read than allowed; the first are named."""
-    over = [each for each in lists if len(each.problems) > each.most]
-    if not over:
+def check_unreadable(problems: Collection[str], most: int) -> None:
+    """Stop if more than `most` images of a list cannot be read; the first are named."""
+    if len(problems) <= most:
         return
-    bad, most = [problem for each in over for problem in each.problems], over[0].most
-    if len(bad) == 1:
-        raise InputError(f"{bad[0]}; leave it out")
-    named = "; ".join((*bad[:_NAMED], *(["…"] if len(bad) > _NAMED else [])))
+    first = [*problems][:_NAMED]
+    if len(problems) == 1:
+        raise InputError(f"{first[0]}; leave it out")
+    named = "; ".join((*first, *(["…"] if len(problems) > _NAMED else [])))
     allowed = f", --max-unreadable allows {most:,}" if most else ""
     hint = unreadable_hint("as many as g2netpl check finds")
-    raise InputError(f"at least {len(bad):,} images cannot be read{allowed}: {named}; {hint}")
+    raise InputError(f"at least {len(problems):,} images cannot be read{allowed}: {named}; {hint}")
 
 
 def unreadable_hint(count: int | str) -> str:
@@ -116,7 +109,7 @@ def _opened(path: str | Path) -> Iterator[Image.Image]:
     except Unreachable:
         raise
     except Exception as problem:  # decoders raise errors of every kind for damaged files
-        raise InputError(f"{_shown(path)}: {_reason(problem)}") from None
+        raise InputError(f"{shown(path)}: {_reason(problem)}") from None
     finally:
         Image.MAX_IMAGE_PIXELS = limit
 
@@ -135,7 +128,7 @@ def _reason(problem: Exception) -> str:
         return str(problem.strerror)
     if isinstance(problem, OSError) and problem.strerror is not None:
         return f"cannot be read ({problem.strerror})"
-    return f"not a readable image ({_shown(problem) or type(problem).__name__})"
+    return f"not a readable image ({shown(problem) or type(problem).__name__})"
 
 
 def _raw_preview(stream: BinaryIO) -> Image.Image:
@@ -158,28 +151,22 @@ def _raw_preview(stream: BinaryIO) -> Image.Image:
         return image if turn is None else image.transpose(turn)
 
 
-def _upright(file: Image.Image) -> Image.Image:
+def _to_rgb(file: Image.Image) -> Image.Image:
     file.load()
-    try:
-        turned = ImageOps.exif_transpose(file)
-    except Exception:  # unreadable EXIF has no orientation; the pixels are fine
+    with suppress(Exception):  # unreadable EXIF has no orientation; the pixels are fine
+        file = ImageOps.exif_transpose(file)
+    if file.mode == "RGB" and "transparency" not in file.info:
         return file
-    return turned
-
-
-def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode == "RGB" and "transparency" not in image.info:
-        return image
-    if image.mode.startswith("I") or image.mode == "F":
-        deep = np.asarray(image, dtype=np.float64)
-        shades = _to_bytes(deep, top=1.0 if image.mode == "F" else 65535.0)
-        shades[deep == image.info.get("transparency", np.nan)] = 255
+    if file.mode.startswith("I") or file.mode == "F":
+        deep = np.asarray(file, dtype=np.float64)
+        shades = _to_bytes(deep, top=1.0 if file.mode == "F" else 65535.0)
+        shades[deep == file.info.get("transparency", np.nan)] = 255
         return Image.fromarray(shades).convert("RGB")
-    if "A" in image.mode or "a" in image.mode or "transparency" in image.info:
-        solid = image.convert("RGBA")
+    if "A" in file.mode or "a" in file.mode or "transparency" in file.info:
+        solid = file.convert("RGBA")
         white = Image.new("RGBA", solid.size, "white")
         return Image.alpha_composite(white, solid).convert("RGB")
-    return image.convert("RGB")
+    return file.convert("RGB")
 
 
 def _to_bytes(deep: npt.NDArray[np.float64], top: float) -> Pixels:
@@ -187,8 +174,3 @@ def _to_bytes(deep: npt.NDArray[np.float64], top: float) -> Pixels:
     deep = np.nan_to_num(deep, nan=0.0, posinf=0.0, neginf=0.0)
     highest = float(deep.max(initial=top))
     return np.rint(deep / highest * 255.0).clip(0, 255).astype(np.uint8)
-
-
-def _shown(text: object) -> str:
-    """A path or a message without line breaks and control characters."""
-    return str(text) if str(text).isprintable() else repr(str(text))[1:-1]

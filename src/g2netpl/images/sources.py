@@ -7,7 +7,6 @@ reference (`utils.image_refs.ImageRef`) can be opened in any process and in any 
 import glob
 import io
 import os
-import re
 import tarfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +32,8 @@ from g2netpl.utils.stores import check_address, object_at, objects_at
 LEAVE_OUT_HINT = " (--missing leave-out continues without them)"
 _LARGEST = 1 << 28  # bytes of one image
 _LISTING_SECONDS = 300  # until a store is listed again
+_PARQUET = (".parquet", ".pq")
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
-_BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*))\}")
 
 
 class TarMember(ImageRef):
@@ -85,54 +84,43 @@ class DatasetImage(ImageRef):
 
 
 class Catalogue:
-    """The images in a folder, by name; no link leads out of it. `notes` say what was skipped."""
+    """The images at an address, by name; no link leads out of a folder.
 
-    def __init__(self, address: str) -> None:
-        self.address, self.notes = address, list[str]()
+    `refs` are those that were listed when the address was opened; without them it is a folder,
+    which is looked at anew each time. `notes` say what was skipped.
+    """
+
+    def __init__(
+        self, address: str, refs: Mapping[str, ImageRef] | None = None, notes: Sequence[str] = ()
+    ) -> None:
+        self.address, self.refs, self.notes = address, refs, list(notes)
 
     def names(self) -> list[str]:
         """The names of all images."""
-        return paths.list_images(self.address)
+        return paths.list_images(self.address) if self.refs is None else list(self.refs)
 
     def together(self) -> list[int] | None:
         """How many images each tar file holds, in order; None if there are none."""
-        return None
-
-    def find(self, names: Sequence[str], exactly: bool = False) -> Located:
-        """The references of these names; unless `exactly`, similar names are found too."""
-        return paths.find(names, self.address, exactly)
-
-
-class ListedImages(Catalogue):
-    """Images that were listed when the address was opened."""
-
-    def __init__(self, address: str, refs: Mapping[str, ImageRef]) -> None:
-        super().__init__(address)
-        self._refs = refs
-
-    def names(self) -> list[str]:
-        """The names of all images."""
-        return list(self._refs)
-
-    def together(self) -> list[int] | None:
-        """How many images each tar file holds, in order."""
-        shards = [ref.shard for ref in self._refs.values()]
+        shards = [ref.shard for ref in (self.refs or {}).values()]
         return [len([*group]) for _, group in groupby(shards)] if any(shards) else None
 
     def find(self, names: Sequence[str], exactly: bool = False) -> Located:
-        """The references of these names."""
+        """The references of these names; unless `exactly`, similar names are found too."""
+        if self.refs is None:
+            return paths.find(names, self.address, exactly)
         for name in names:
             problem = name_problem(name)
             if problem is not None:
                 raise InputError(f"image {name!r}: {problem}")
-        missing = [row for row, name in enumerate(names) if name not in self._refs]
+        missing = [row for row, name in enumerate(names) if name not in self.refs]
         located = Located(self._paths(names), missing, list(names), self.notes)
         if not missing or exactly:
             return located
         return with_near(located, self.names(), self.address, self._paths)
 
     def _paths(self, names: Sequence[str]) -> list[str]:
-        return [self._refs.get(name, f"{self.address}/{name}") for name in names]
+        refs = self.refs or {}
+        return [refs.get(name, f"{self.address}/{name}") for name in names]
 
 
 def images_at(address: str | Path) -> Catalogue:
@@ -145,7 +133,7 @@ def images_at(address: str | Path) -> Catalogue:
     if _is_tar(text) or any(map(_is_tar, names_on_top(text))):
         shards = _shards_at(text)
         return _in_tars(text, tuple(shards), tuple(shard.stamp() for shard in shards))
-    if text.lower().endswith((".parquet", ".pq")) or os.path.isfile(f"{text}/state.json"):
+    if text.lower().endswith(_PARQUET) or os.path.isfile(f"{text}/state.json"):
         return _in_dataset(text, stamp_of(text))
     return Catalogue(text)
 
@@ -153,12 +141,11 @@ def images_at(address: str | Path) -> Catalogue:
 @lru_cache(maxsize=8)
 def _in_store(address: str, period: int) -> Catalogue:
     check_address(address)
-    root, files = address.rstrip("/"), list[ImageRef]()
-    for pattern in expand_braces(root):
-        is_one = _is_tar(pattern) and not set(pattern) & set("*?[")
-        files += [object_at(pattern)] if is_one else objects_at(pattern)
+    root = address.rstrip("/")
+    is_one = _is_tar(root) and not set(root) & set("*?[")
+    files = [object_at(root)] if is_one else objects_at(root)
     _check_not_compressed(files)
-    images = {
+    images: dict[str, ImageRef] = {
         file.removeprefix(root).lstrip("/") or file.rpartition("/")[2]: file
         for file in sorted(files)
         if file.lower().endswith(SUFFIXES)
@@ -168,7 +155,7 @@ def _in_store(address: str, period: int) -> Catalogue:
         return _in_tars(address, tuple(shards), ())
     if not images:
         raise InputError(f"{address}: no images there, and no tar shards")
-    return ListedImages(address, images)
+    return Catalogue(address, images)
 
 
 @lru_cache(maxsize=8)
@@ -176,13 +163,11 @@ def _in_tars(address: str, shards: tuple[ImageRef, ...], stamps: tuple[Stamp, ..
     """The images in tar files; listed again if a file has another stamp."""
     if not shards:
         raise InputError(f"{address}: no tar file there")
-    refs: dict[str, ImageRef] = {}
-    notes = []
+    refs, notes = dict[str, ImageRef](), list[str]()
     for shard in shards:
         for member in _members(shard):
             name = plain_name(member.name)
-            hidden = name.rpartition("/")[2].startswith(".")
-            if not name.lower().endswith(SUFFIXES) or hidden:
+            if not name.lower().endswith(SUFFIXES) or Path(name).name.startswith("."):
                 continue
             problem = name_problem(name)
             if problem is not None:
@@ -193,9 +178,7 @@ def _in_tars(address: str, shards: tuple[ImageRef, ...], stamps: tuple[Stamp, ..
             else:
                 place = {"offset": member.offset_data, "size": member.size}
                 refs[name] = TarMember(f"{shard}/{name}", tar=shard, **place)
-    images = ListedImages(address, refs)
-    images.notes = notes
-    return images
+    return Catalogue(address, refs, notes)
 
 
 def _members(shard: ImageRef) -> list[tarfile.TarInfo]:
@@ -231,26 +214,13 @@ def _shards_at(address: str) -> list[PathBelow]:
         names = sorted(name for name in os.listdir(address) if name[0] != "." and _is_tar(name))
         files = [os.path.join(address, name) for name in names]
     else:  # the user named these, so they may be links
-        patterns = [address] if os.path.exists(address) else expand_braces(address)
-        found = [path for pattern in patterns for path in sorted(glob.glob(pattern)) or [pattern]]
+        found = [address] if os.path.exists(address) else sorted(glob.glob(address)) or [address]
         files = [os.path.realpath(file) if os.path.islink(file) else file for file in found]
     _check_not_compressed(files)
     absent = [file for file in files if not os.path.isfile(file)]
     if absent:
         raise InputError(f"{absent[0]}: no such tar file")
     return [PathBelow(os.path.dirname(file) or os.curdir, os.path.basename(file)) for file in files]
-
-
-def expand_braces(pattern: str) -> list[str]:
-    """`a-{00..12}.tar` and `{a,b}.tar` written out."""
-    match = _BRACES.search(pattern)
-    if match is None:
-        return [pattern]
-    first, last, words = match.groups()
-    choices = words.split(",") if first is None else range(int(first), int(last) + 1)
-    start, rests = pattern[: match.start()], expand_braces(pattern[match.end() :])
-    texts = [str(choice).zfill(len(first or "")) for choice in choices]
-    return [f"{start}{text}{rest}" for text in texts for rest in rests]
 
 
 @lru_cache(maxsize=2)
@@ -270,16 +240,13 @@ def _in_dataset(path: str, stamp: Stamp) -> Catalogue:
         name: DatasetImage(f"{path}/{name}", path=path, row=row)
         for row, name in enumerate(data.images())
     }
-    return ListedImages(path, refs)
+    return Catalogue(path, refs)
 
 
 def is_one_image(address: str) -> bool:
     """Whether an address is that of a single image file of this machine."""
-    if is_address(address) or _is_tar(address):
-        return False
-    if not os.path.exists(address):
-        raise InputError(f"{address}: no such file or folder")
-    return os.path.isfile(address) and not address.lower().endswith((".parquet", ".pq"))
+    is_packed = _is_tar(address) or address.lower().endswith(_PARQUET)
+    return os.path.isfile(address) and not is_packed
 
 
 def list_images(address: str | Path) -> list[str]:
@@ -290,7 +257,7 @@ def list_images(address: str | Path) -> list[str]:
 def unread_note(address: str | Path) -> list[str]:
     """A note on photos in a folder that cannot be read."""
     images = images_at(address)
-    return [] if isinstance(images, ListedImages) else paths.unread_note(images.address)
+    return paths.unread_note(images.address) if images.refs is None else []
 
 
 def find(names: Sequence[str], address: str | Path, exactly: bool = False) -> Located:
@@ -325,37 +292,24 @@ def shards_of(paths: Sequence[str]) -> npt.NDArray[np.int64] | None:
     return np.unique(shards, return_inverse=True)[1].astype(np.int64) if any(shards) else None
 
 
-def find_unlisted_images(
+def images_around(
     files: Files, format: str | None, images: str | None, every: bool = False
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Names of the images that a training would use, listed or not, below their folder.
 
     These are all images in a folder that the user named, or else those around a label file that
-    stands for the folder it is in, or with `every` around each file.
+    stands for the folder it is in, or with `every` around each file. Also gives notes on photos
+    there that cannot be read.
     """
-    folders = _folders(files, format, images, every)
-    names = (f"{way}{name}" for way, folder in folders.items() for name in list_images(folder))
-    return list(dict.fromkeys(names))
-
-
-def unread_around(files: Files, format: str | None, images: str | None) -> list[str]:
-    """Notes on photos there that cannot be read."""
-    folders = _folders(files, format, images)
-    return [note for folder in folders.values() for note in unread_note(folder)]
-
-
-def _folders(
-    files: Files, format: str | None, images: str | None, every: bool = False
-) -> dict[str, str]:
-    """Where images are looked for, by the path from the folder of all."""
-    if images is not None:
-        return {"": images}
-    root, ways = image_folders(files, format)
-    return {
-        way: str(root / way)
-        for path, way in zip(map(Path, each_file(files)), ways, strict=True)
-        if every or path.is_dir() or path.stem == "metadata"  # the folder itself, or its metadata
-    }
+    folders = {} if images is None else {"": images}
+    if images is None:
+        root, ways = image_folders(files, format)
+        for path, way in zip(map(Path, each_file(files)), ways, strict=True):
+            if every or path.is_dir() or path.stem == "metadata":  # the folder, or its metadata
+                folders[way] = str(root / way)
+    names = [f"{way}{name}" for way, folder in folders.items() for name in list_images(folder)]
+    notes = [note for folder in folders.values() for note in unread_note(folder)]
+    return list(dict.fromkeys(names)), notes
 
 
 def others_left_out(files: Files, format: str | None) -> bool:

@@ -4,7 +4,7 @@ Only the pixels of a file get onto a page.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -15,7 +15,6 @@ from PIL import Image
 from g2netpl.images.pixels import open_image
 from g2netpl.images.sources import find
 from g2netpl.labels.io import image_folder
-from g2netpl.labels.paths import Located
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import Unreachable
 
@@ -23,57 +22,46 @@ _CACHED = 128  # pictures, of at most a few hundred kB
 
 
 class Roots:
-    """The folder that image names are relative to, and that of `--unlabelled` images."""
+    """The folder that image names of a run are relative to, and that of `--unlabelled` images."""
 
-    def __init__(self, images: str | Path, unlabelled: str | None = None) -> None:
-        self.images = str(images)
-        self.unlabelled = unlabelled
-
-    @classmethod
-    def of_run(cls, config: dict[str, Any], images: str | None) -> "Roots":
-        """The folders of a run, unless `images` names another one."""
+    def __init__(self, config: Mapping[str, Any], images: str | None = None) -> None:
         folder = images or config["images"]
-        return cls(
-            folder or image_folder(config["labels"], config["format"]), config.get("unlabelled")
-        )
+        self.images = str(folder or image_folder(config["labels"], config["format"]))
+        self.unlabelled = config.get("unlabelled")
 
     def path(self, name: str) -> str:
         """The file of an image; names that lead out of the folder are rejected."""
-        located = self._find(name, self.images)
-        if located.missing and self.unlabelled is not None:
+        places = [(name, self.images)]
+        if self.unlabelled is not None:
             start = f"{Path(self.unlabelled).resolve().name}/"
             if name.startswith(start):
-                located = self._find(name.removeprefix(start), self.unlabelled)
-        if located.missing:
-            raise InputError(f"not in {self.images}")
-        return located.paths[0]
-
-    def _find(self, name: str, address: str) -> Located:
+                places.append((name.removeprefix(start), self.unlabelled))
         try:
-            return find([name], address, exactly=True)
+            for each, folder in places:
+                located = find([each], folder, exactly=True)
+                if not located.missing:
+                    return located.paths[0]
         except Unreachable as problem:  # a page is shown without its photo
             raise InputError(str(problem)) from None
+        raise InputError(f"not in {self.images}")
 
     def check(self, names: Sequence[str]) -> None:
         """Reject a folder that holds none of the first images."""
-        problem = None
+        why = "the run has no images"
         for name in names[:20]:
             try:
                 self.path(name)
                 return
-            except InputError as reason:
-                problem = f"{name!r}: {reason}"
-        raise InputError(
-            f"{self.images}: none of the first images of the run can be found there ({problem}); "
-            "is --images the right folder?"
-        )
+            except InputError as problem:
+                why = f"{name!r}: {problem}"
+        none = f"{self.images}: none of the first images of the run can be found there"
+        raise InputError(f"{none} ({why}); is --images the right folder?")
 
 
 class Pictures:
     """The images of a run as pictures, by their row; the latest ones are kept in memory."""
 
     def __init__(self, names: Sequence[str], roots: Roots) -> None:
-        self.names, self.roots = names, roots
         self._decoding = Lock()  # one at a time: Pillow's limits and warnings are global
         self._jpeg = lru_cache(_CACHED)(lambda row, size: small_jpeg(roots.path(names[row]), size))
 

@@ -138,7 +138,7 @@ def photo_finder(config: RunConfig, images: str | None) -> FindPhoto:
 
     def photo_of(name: str) -> str | None:
         try:
-            path = Roots.of_run(config.model_dump(), images).path(name)
+            path = Roots(config.model_dump(), images).path(name)
             return base64.b64encode(small_jpeg(path, _SIZE, quality=78)).decode()
         except InputError:
             return None

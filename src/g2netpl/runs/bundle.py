@@ -22,7 +22,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from g2netpl.images.pixels import Pixels, Unreadable, check_unreadable, load_resized
+from g2netpl.images.pixels import Pixels, check_unreadable, load_resized
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
 from g2netpl.labels.io.text import parse_json
@@ -135,9 +135,7 @@ class Bundle(Classifier):
             batches(), size, workers if count >= _WORTH_PROCESSES else 0
         ):
             bad += problems.values()
-            check_unreadable(
-                Unreadable(bad, lengths[0] if max_unreadable is None else max_unreadable)
-            )
+            check_unreadable(bad, lengths[0] if max_unreadable is None else max_unreadable)
             made.append(np.full((len(pixels), len(self.classes)), np.nan, dtype=np.float32))
             readable = [place for place in range(len(pixels)) if place not in problems]
             if readable:

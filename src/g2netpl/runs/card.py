@@ -180,7 +180,7 @@ def _classes(run: Run, counts: list[ClassCount], parts: Sequence[str]) -> list[d
     single_label = run.thresholds.single_label
     return [
         {
-            **each.__dict__,
+            **each._asdict(),
             "threshold": "none" if threshold is None or single_label else f"{threshold:.3f}",
             "precision": ["" if v[place] is None else f"{v[place]:.1%}" for v in measured],
         }

@@ -13,10 +13,9 @@ from g2netpl.images.sources import (
     LEAVE_OUT_HINT,
     find,
     find_all,
-    find_unlisted_images,
+    images_around,
     list_images,
     others_left_out,
-    unread_around,
 )
 from g2netpl.labels.class_warnings import label_warnings
 from g2netpl.labels.files import Files, named
@@ -132,10 +131,10 @@ def _with_unlisted(
     listed: ListedImages, others: list[ListedImages], config: RunConfig, notes: list[str]
 ) -> ListedImages:
     """The images with those that nobody listed: those of the folder, and those of --unlabelled."""
-    labels = (config.labels, config.format, config.images)
     taken = {_same(path) for part in (listed, *others) for path in part.paths}
-    notes += unread_around(*labels)
-    around = find_unlisted_images(*labels, config.only_listed is False)
+    every = config.only_listed is False
+    around, unread = images_around(config.labels, config.format, config.images, every)
+    notes += unread
     root = folder_of(config.labels, None, config)
     new = _new(around, root, taken)
     leave_out = config.only_listed

@@ -35,7 +35,7 @@ from g2netpl.images.loader import (
     check_headers,
     plain_groups,
 )
-from g2netpl.images.pixels import Unreadable, check_unreadable
+from g2netpl.images.pixels import check_unreadable
 from g2netpl.images.sources import shards_of
 from g2netpl.images.transforms import PAIR, Augment, cached_augmentations
 from g2netpl.labels.table import IndexArray
@@ -191,8 +191,8 @@ class ImageDataModule(DataModule):
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
         most = self.config.most_unreadable
-        paths = [listed.paths for listed in self.data.files.values()]
-        check_unreadable(*(check_headers(each, most(len(each))) for each in paths))
+        for listed in self.data.files.values():
+            check_headers(listed.paths, most(len(listed.paths)))
         for mode in self.config.phases:
             self.all(mode)
             self.validation(mode)
@@ -318,7 +318,7 @@ class ImageDataModule(DataModule):
         key = cache_key(module, paths, f"{config.backbone} {what}{size}")
         folder = Path(config.cache) if config.cache else None
         found = cached(folder, key, paths, compute=compute, say=self.console.print)
-        check_unreadable(Unreadable(bad.values(), config.most_unreadable(len(paths))))
+        check_unreadable(bad.values(), config.most_unreadable(len(paths)))
         self._bad = bad | self._bad
         return found
 
