@@ -1,26 +1,33 @@
-"""Can a person with tags alone trust the labels that are filled in?
+"""Can people with tags only trust the labels that are added?
 
-400 and 4,000 images of a features folder, 55 % of them with one or two tags, no negatives, no
-truth. `PartialLabelClassifier` learns from that; its labels are then compared with the truth: new
-positives, `--confidence`, the commonest class, k.
+Images of a features folder, 55 % of them with one or two tags, no negatives and no truth. A linear
+run with its defaults learns from that; its labels are then compared with the truth: new positives,
+the calibration of their probabilities, and k.
 
-    python benchmarks/trust.py FEATURES [--seeds 0,1,2] [--annotation sampled|random]
+    python benchmarks/trust.py FEATURES [--seeds 0,1,2] [--images 100,400,4000] [--prior none]
     python benchmarks/trust.py FEATURES --classes 15      the commonest: some images show none
 """
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from g2netpl import PartialLabelClassifier
+from g2netpl.core.models import Backbone
 from g2netpl.images.features import read_features
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.train_config import TrainConfig
+from g2netpl.training.calibration import calibrate
+from g2netpl.training.datamodule import TensorDataModule
+from g2netpl.training.splits import observe_data
+from g2netpl.training.trainer import Trainer
 
-SURE = (0.8, 0.9, 0.95)
+BINS = ((0.5, 0.7), (0.7, 0.9), (0.9, 1.01))
 
 
 def tags(truth: np.ndarray, seed: int) -> np.ndarray:
-    """One or two names for 55 % of the images, drawn from what is there; −1 elsewhere."""
+    """One or two tags on 55 % of the images, sampled from what is there; −1 elsewhere."""
     random = np.random.default_rng([seed, 17])
     seen = np.full(truth.shape, -1, dtype=np.int8)
     for row in np.flatnonzero(random.random(len(truth)) < 0.55):
@@ -30,56 +37,71 @@ def tags(truth: np.ndarray, seed: int) -> np.ndarray:
     return seen
 
 
-def line(chances: np.ndarray, decided: np.ndarray, truth: np.ndarray, seen: np.ndarray) -> str:
-    """The figures of one training."""
-    unknown, positive = seen == -1, truth == 1
-    new = decided & unknown
-    found = [
-        f"new positives {new.sum():,}: {positive[new].mean():.0%} right, "
-        f"{(positive & new).sum() / (positive & unknown).sum():.0%} of all found"
-    ]
-    for sure in SURE:
-        yes, no = (chances >= sure) & unknown, (1 - (1 - chances) ** 2 <= 1 - sure) & unknown
-        right = f"{positive[yes].mean():.0%}" if yes.any() else "none"
-        found.append(
-            f"sure {sure}: {yes.sum():,} positives {right}, "
-            f"{no.sum() / unknown.sum():.0%} negatives {1 - positive[no].mean():.1%}"
-        )
-    common = int(positive.sum(axis=0).argmax())
-    found.append(
-        f"commonest class on {decided[:, common].mean():.0%} ({positive[:, common].mean():.0%})"
+def predict(
+    features: np.ndarray,
+    seen: np.ndarray,
+    classes: tuple[str, ...],
+    classifier: tuple[torch.Tensor, torch.Tensor] | None,
+    **keys: object,
+) -> tuple[np.ndarray, float]:
+    """Probabilities after a linear run with its defaults, and k."""
+    table = LabelTable(tuple(f"{row}.jpg" for row in range(len(seen))), classes, seen)
+    config = TrainConfig.read(
+        {"mode": "linear", "device": "cpu", "batch_size": 64, **keys}, "trust"
     )
-    return "; ".join(found)
+    data = observe_data(config, table)
+    backbone = Backbone(torch.nn.Identity(), features.shape[1], classifier=classifier)
+    trainer = Trainer(
+        config, data, TensorDataModule(data, torch.from_numpy(features), backbone=backbone)
+    )
+    trainer.fit()
+    calibrate(trainer)
+    every = trainer.inputs.all("linear")
+    return trainer.predict(trainer.state.best_model, every), trainer.k
 
 
 def main() -> None:
-    """Print a line for every training."""
+    """Print a line for every run, and the calibration of all of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("features")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--images", default="400,4000")
+    parser.add_argument("--images", default="100,400,4000")
     parser.add_argument("--classes", type=int, help="so many, the commonest (default: all)")
-    parser.add_argument("--annotation", help="instead of what the labels look like")
+    parser.add_argument("--prior", default="names", help="names or none")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     flags = parser.parse_args()
     torch.set_num_threads(1)
-    read = read_features(flags.features)
+    keys = dict(pair.split("=", 1) for pair in flags.set)
+    read, path = read_features(flags.features), Path(flags.features) / "imagenet_head.npz"
+    head = np.load(path)
+    classifier = torch.from_numpy(head["weight"]).float(), torch.from_numpy(head["bias"]).float()
     often = np.argsort(-(read.train.values == 1).sum(axis=0), kind="stable")[: flags.classes]
+    chosen = np.sort(often)
+    classes = tuple(read.train.classes[column] for column in chosen)
     for count in map(int, flags.images.split(",")):
+        found = []
         for seed in map(int, flags.seeds.split(",")):
             rows = np.random.default_rng([seed, 5]).permutation(len(read.train.values))[:count]
-            truth = read.train.values[rows][:, np.sort(often)]
-            seen = tags(truth, seed)
-            inputs = read.train_features[rows]
-            own = {} if flags.annotation is None else {"annotation": flags.annotation}
-            model = PartialLabelClassifier(random_state=seed, epochs=30, batch_size=64, **own)
-            model.fit(inputs, seen)
-            chances = model.predict_proba(inputs)
-            decided = model.predict(inputs).astype(bool)
-            k = f"k {model.expected_positives_:.2f} ({(truth == 1).sum(axis=1).mean():.2f})"
+            truth = read.train.values[rows][:, chosen] == 1
+            seen = tags(truth.astype(np.int8), seed)
+            features = np.asarray(read.train_features[rows], dtype=np.float32)
+            p, k = predict(
+                features, seen, classes, classifier, prior=flags.prior, seed=seed, **keys
+            )
+            unknown = seen == -1
+            new = unknown & (p >= 0.5)
+            found.append((p[unknown], truth[unknown]))
             print(
-                f"{count:,} images, seed {seed}: {k}; {line(chances, decided, truth, seen)}",
+                f"{count:,} images, seed {seed}: k {k:.2f} ({truth.sum(axis=1).mean():.2f}); "
+                f"{new.sum():,} new positives, {truth[new].mean():.0%} right, "
+                f"{(truth & new).sum() / (truth & unknown).sum():.0%} of all found",
                 flush=True,
             )
+        p, y = (np.concatenate(part) for part in zip(*found, strict=True))
+        for low, high in BINS:
+            here = (p >= low) & (p < high)
+            text = f"{y[here].mean():.0%} right, mean {p[here].mean():.0%}" if here.any() else "–"
+            print(f"   probability {low} to {min(high, 1.0):.1f}: {here.sum():,} added, {text}")
 
 
 if __name__ == "__main__":
