@@ -36,7 +36,7 @@ def show(name: str, features: Features, table: LabelTable) -> None:
         found = []
         for seed in range(3):
             visible = observe(table, Setting.parse(setting), seed).values
-            k, how = expected.estimate(visible, None, lambda rows: features[rows], seed)
+            k, how, _ = expected.estimate(visible, None, lambda rows: features[rows], seed)
             found.append(k)
         print(
             f"{name}, {setting}: {np.mean(found):.2f} ± {np.std(found):.2f}, "

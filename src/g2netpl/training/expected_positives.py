@@ -53,7 +53,9 @@ _FOLDS, _STEPS = 5, 400  # of the classifiers
 _DEPTHS = (0.3, 0.5, 0.7)  # ranked pairs, as a fraction of the tags
 _SLOPE, _TAGS = 1.5, 10  # of the correction, and the tags per class at which it is half as large
 _MANY_NEGATIVES = 5  # per positive: enough for labels to count as missing at random
-_FEW_IMAGES = 300  # tagged ones, below which k is reported as a guess
+_FEW_IMAGES = 300  # tagged ones, below which the lower end of the interval is used
+_RESAMPLES = 100
+_METHOD_ERROR = 1.2  # factor by which the method errs with any number of images
 _RELIABLE = 4.0  # times chance: a ranking whose top is observed that often counts fully
 
 
@@ -129,37 +131,54 @@ def estimate(
     if by_both is not None and at_random and negatives >= _MANY_NEGATIVES * positives:
         return Expected(by_both, both)
     tagged = np.flatnonzero(per_image(visible, POSITIVE))
-    k, origin = from_positives(*sample(tagged), seed), "estimated from positives"
+    k, low, high = from_positives(*sample(tagged), seed)
     if by_both is not None and at_random and observed_alike(visible, k):
         return Expected(by_both, both)
+    wide = f"{low / _METHOD_ERROR:.2f} to {high * _METHOD_ERROR:.2f}"
+    origin = f"estimated from positives, probably {wide}"
     if len(tagged) < _FEW_IMAGES or positives / visible.shape[1] < _TAGS:
-        origin += (
-            f" of {counted(len(tagged), 'image')}, which is a guess; --expected-positives K if you "
-            "know better"
-        )
+        origin += f"; {counted(len(tagged), 'tagged image')} are few, so the lower end is used"
+        return Expected(low, f"{origin}; --expected-positives K if you know better", at_random)
     return Expected(k, origin, at_random)
 
 
-def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> float:
+class Interval(NamedTuple):
+    """k by the tags; 5th and 95th percentile of it over resampled images."""
+
+    k: float
+    low: float
+    high: float
+
+
+def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> Interval:
     """k from tags only, by ranking pairs with cross-fitted linear classifiers."""
     tagged = np.flatnonzero(per_image(observed, POSITIVE))
     mean = float(per_image(observed, POSITIVE)[tagged].mean())
     if len(tagged) < _ENOUGH_TO_RANK:
-        return mean
+        return Interval(mean, mean, mean)
     tags = observed[np.ix_(tagged, _most_observed(observed))] == POSITIVE
-    scores = _cross_fitted(features[tagged], tags, seed)
-    count, classes = int(tags.sum()), tags.shape[1]
-    hits = tags.ravel()[np.argsort(-scores, axis=None)].cumsum()
-    depths = [max(round(depth * count), 1) for depth in _DEPTHS]
-    fractions = [max(hits[depth - 1] / depth, 1.0 / count) for depth in depths]
-    times_chance = fractions[1] / (count / len(tagged) / classes)
-    reliable = min(_RELIABLE, classes / 2)  # few classes: chance is never far
-    weight = float(np.clip((times_chance - 1) / max(reliable - 1, 0.5), 0, 1))
-    per_tag = count / classes
-    top, middle, deep = np.log(fractions)
-    ranked = np.log(mean) - middle + _SLOPE * per_tag / (per_tag + _TAGS) * (top - deep)
-    k = np.exp(weight * ranked + (1 - weight) * np.log(mean + 1))
-    return float(np.clip(k, mean, observed.shape[1]))
+    order = np.argsort(-_cross_fitted(features[tagged], tags, seed), axis=None)
+    image, is_tag = order // tags.shape[1], tags.ravel()[order]
+
+    def estimate(repeats: npt.NDArray[np.int64]) -> float:
+        """k if every image counts so many times."""
+        count, images, classes = repeats @ tags.sum(axis=1), repeats.sum(), tags.shape[1]
+        pairs, hits = repeats[image].cumsum(), (repeats[image] * is_tag).cumsum()
+        depths = np.maximum(np.round(np.multiply(_DEPTHS, count)), 1)
+        fractions = np.maximum(hits[np.searchsorted(pairs, depths)] / depths, 1.0 / count)
+        times_chance = fractions[1] / (count / images / classes)
+        reliable = min(_RELIABLE, classes / 2)  # few classes: chance is never far
+        weight = float(np.clip((times_chance - 1) / max(reliable - 1, 0.5), 0, 1))
+        mean, per_tag = count / images, count / classes
+        top, middle, deep = np.log(fractions)
+        ranked = np.log(mean) - middle + _SLOPE * per_tag / (per_tag + _TAGS) * (top - deep)
+        k = np.exp(weight * ranked + (1 - weight) * np.log(mean + 1))
+        return float(np.clip(k, mean, observed.shape[1]))
+
+    random, count = np.random.default_rng([seed, 0x6B69]), len(tagged)
+    samples = random.multinomial(count, np.full(count, 1 / count), size=_RESAMPLES)
+    low, high = np.percentile([estimate(repeats) for repeats in samples], (5, 95))
+    return Interval(estimate(np.ones(count, dtype=np.int64)), float(low), float(high))
 
 
 def _at_random(features: Features, observed: LabelMatrix, seed: int) -> bool:
