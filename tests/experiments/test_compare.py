@@ -13,7 +13,7 @@ from g2netpl.experiments import cells as comparison
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.locks import locked
-from g2netpl.utils.progress import Cells
+from g2netpl.utils.progress import Work
 
 
 @pytest.fixture(scope="module")
@@ -442,13 +442,13 @@ def test_one_comparison_at_a_time(features, copied, trained, capsys):
 def test_sigterm_is_told_and_gone_on_from(features, whole, tmp_path, trained, sigterm, capsys):
     folder = tmp_path / "out"
 
-    def stop(bar, note, real=Cells.finished):
+    def stop(bar, note, real=Work.finished):
         real(bar, note)
         if len(trained) == 3:
             sigterm()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Cells, "finished", stop)
+        patch.setattr(Work, "finished", stop)
         assert compare(features, folder, *ARGUMENTS) == 75
     said = capsys.readouterr()
     assert said.err == "g2netpl: stopped; go on with the same command and --resume\n"

@@ -11,7 +11,7 @@ from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
 from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.utils.console import Console
-from g2netpl.utils.progress import Cells
+from g2netpl.utils.progress import Work
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--set", "workers=0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
@@ -177,7 +177,7 @@ def test_it_says_how_far_a_training_is(compare, photos, tmp_path):
 
 def test_on_a_terminal_the_bar_tells_the_epoch(capsys):
     console = Console(force_terminal=True, width=120)
-    with Cells(console, 3) as bar:
+    with Work(console, "cells", 3) as bar:
         bar.say("an [fspl] seed 0: epoch 4: cost 0.1234")
         bar.progress.refresh()
         bar.tell("left out: a.png")

@@ -69,8 +69,7 @@ def test_handlers_are_put_back():
 
 
 def test_outside_the_main_thread_signals_are_none_of_our_business():
-    before = signal.getsignal(signal.SIGTERM)
-    seen = []
+    before, seen = signal.getsignal(signal.SIGTERM), []
 
     def work():
         with Interrupts() as interrupts, interrupts.noted():
@@ -91,7 +90,6 @@ KEPT, LOST = AGAIN, NOTHING_KEPT
         ("features --labels train.csv --images photos --output out", "_features", KEPT),
         ("predict run --images photos --output out/", "_predict", KEPT),
         ("predict run --images photos --output out.csv", "_predict", LOST),
-        ("export run --output out.onnx", "read_training", LOST),
     ],
 )
 def test_a_command_that_is_stopped_says_what_is_kept(
@@ -145,10 +143,9 @@ def test_a_worker_leaves_ctrl_c_and_sighup_to_its_parent():
 
 def words_of(keys, *more):
     """The command line of a training; it has far more epochs than any test waits for."""
-    words = ["train", *more]
+    words = ["train", *more, "--output", keys.pop("output")]
     for key, value in {**keys, "epochs": 10**6, "patience": 0}.items():
-        flag = f"--{key.replace('_', '-')}"
-        words += [flag] if value is True else [flag, str(value)]
+        words += ["--set", f"{key}={value}"]
     return words
 
 
@@ -157,16 +154,15 @@ def train_apart(small_training):
     """Starts `g2netpl train` as a process; it is killed at the end if it still runs."""
     started = []
 
-    def start(*more, terminal=subprocess.PIPE, **options):
+    def start(*more):
         source = str(Path(g2netpl.__file__).parents[1])
         process = subprocess.Popen(
             [sys.executable, "-m", "g2netpl", *words_of(small_training(), *more)],
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source},
-            stdin=subprocess.DEVNULL if terminal == subprocess.PIPE else terminal,
-            stdout=subprocess.DEVNULL if terminal == subprocess.PIPE else terminal,
-            stderr=terminal,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
-            **options,
         )
         started.append(process)
         return process
@@ -175,8 +171,7 @@ def train_apart(small_training):
     for process in started:
         process.kill()
         process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        process.stderr.close()
 
 
 def wait_until(reached, process):
@@ -225,7 +220,7 @@ def test_sighup_saves_and_a_resume_that_is_stopped_says_how_to_resume(train_apar
 @pytest.mark.parametrize(
     ("place", "full"),
     [
-        ("g2netpl.commands.train.config_of", False),
+        ("g2netpl.commands.train.read_config", False),
         ("g2netpl.training.train.read_training_data", True),
     ],
 )
@@ -245,7 +240,7 @@ def test_a_resume_that_is_stopped_while_it_starts_says_how_to_resume(
 
 def test_a_comparison_says_so_too(monkeypatch, capsys, sigterm):
     compare = import_module("g2netpl.commands.compare")
-    monkeypatch.setattr(compare, "checked", lambda *_: sigterm())
+    monkeypatch.setattr(compare, "grid_settings", lambda *_: sigterm())
     flags = ["--methods", "an", "--settings", "fspl", "--output", "out"]
     for more, advice in (
         ([], NOTHING_KEPT),

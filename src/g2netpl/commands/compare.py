@@ -50,7 +50,7 @@ from g2netpl.training.progress import restless, restless_words
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import write_json
-from g2netpl.utils.progress import Cells
+from g2netpl.utils.progress import Work
 from g2netpl.utils.signals import Interrupts
 
 _ADVICE = "run the same command with --resume"
@@ -172,7 +172,7 @@ def _train(
     interrupts.begun(_ADVICE)
     runner = runner_of(data, folder / "runs", jobs, _ADVICE)
     before = len(read_cells(folder / CELLS))
-    with Cells(console, len(comparison.trainings()), before) as work:
+    with Work(console, "cells", len(comparison.trainings()), before) as work:
         cells = sweep(comparison, folder, runner, work, _ADVICE)
     check_some_trained(cells)
     return cells

@@ -25,7 +25,7 @@ from g2netpl.runs.ownership import claimed
 from g2netpl.runs.records import RUN_FORMAT, write_history
 from g2netpl.utils.console import Console
 from g2netpl.utils.files import write_json
-from g2netpl.utils.progress import Cells
+from g2netpl.utils.progress import Work
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
 _DEFAULTS: dict[str, Any] = {"output": "runs/demo", "epochs": 12}
@@ -70,7 +70,7 @@ def run(flags: argparse.Namespace) -> None:
             f"{len(arrays.test):,} test scenes, {len(arrays.train.classes)} classes; "
             f"{len(cells)} trainings"
         )
-        with Cells(console, len(cells)) as work:
+        with Work(console, "cells", len(cells)) as work:
             outcomes = list(run_cells(partial, flags.jobs, cells, work))
         about = {"format": RUN_FORMAT, "command": "demo", "epochs": epochs}
         write_json(folder / RUN, about)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from g2netpl.labels.files import READ_BY, each_file
 from g2netpl.labels.io import Paths, find_format, find_writer, photo_tags, write_labels
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import copy_old, writing
+from g2netpl.utils.files import old_name, writing
 
 READING = (*READ_BY, "single_label", "contradictions")
 """How label files are read: keys of RunConfig."""
@@ -107,7 +108,7 @@ def write_new(
         return []
     with writing(target):
         if os.path.isfile(target):
-            copy_old(Path(target))
+            shutil.copy2(target, old_name(target))
         return write_labels(table, target, format)
 
 

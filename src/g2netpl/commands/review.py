@@ -35,7 +35,6 @@ from g2netpl.runs.records import read_training
 from g2netpl.runs.run import Run
 from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.options import check_range
 from g2netpl.utils.signals import STOPS
 
 _ORDERS = ("useful", "disagreement", "doubtful", "random")
@@ -70,7 +69,8 @@ def run(flags: argparse.Namespace) -> None:
     if flags.export is not None:
         _export(flags, console)
         return
-    check_range("--limit", flags.limit, 1)
+    if flags.limit is not None and flags.limit < 1:
+        raise InputError(f"--limit: must be 1 or more, got {flags.limit}")
     if flags.port != 0 and not 1024 <= flags.port <= 65535:
         raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
     _serve(flags, console)

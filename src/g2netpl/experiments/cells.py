@@ -47,12 +47,12 @@ from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import parse_record, short_number
-from g2netpl.utils.progress import EVERY, Cells
+from g2netpl.utils.progress import EVERY, Work
 from g2netpl.utils.signals import AGAIN, leave_terminal_to_parent
 
 RESULT_KEYS = tuple(CellResult.__annotations__)
 Row = dict[str, Any]
-Runner = Callable[[Comparison, Sequence[Cell], Cells], Iterator[Row]]  # counts what it trains
+Runner = Callable[[Comparison, Sequence[Cell], Work], Iterator[Row]]  # counts what it trains
 TRACK = "labels.jsonl"
 _WATCHED = 2000
 
@@ -73,7 +73,7 @@ def run_cells(
     comparison: Comparison,
     jobs: int,
     cells: Sequence[Cell] | None = None,
-    work: Cells | None = None,
+    work: Work | None = None,
 ) -> Iterator["Outcome"]:
     """Train every cell (or those given) in `jobs` processes of one thread each, in their order.
 
@@ -88,7 +88,7 @@ def run_cells(
 
 
 def _outcomes(
-    comparison: Comparison, jobs: int, cells: Sequence[Cell], work: Cells | None
+    comparison: Comparison, jobs: int, cells: Sequence[Cell], work: Work | None
 ) -> Iterator["Outcome"]:
     if jobs <= 1 or len(cells) == 1:
         console = None if work is None else Console(quiet=True)
@@ -110,7 +110,7 @@ def _outcomes(
         pool.join()
 
 
-def _waited_for(found: Any, work: Cells | None) -> "Outcome":
+def _waited_for(found: Any, work: Work | None) -> "Outcome":
     """The next outcome of a pool; while nothing comes, `work` may say where it is."""
     while True:
         try:
@@ -288,7 +288,7 @@ class _OnPhotos:
     def __init__(self, data: PhotoData, folder: Path, advice: str) -> None:
         self.data, self.folder, self.advice = data, folder, advice
 
-    def __call__(self, comparison: Comparison, cells: Sequence[Cell], bar: Cells) -> Iterator[Row]:
+    def __call__(self, comparison: Comparison, cells: Sequence[Cell], bar: Work) -> Iterator[Row]:
         for cell in cells:
             title = _title(cell)
             output = self.folder / title.replace(":", "_")
@@ -301,7 +301,7 @@ class _OnPhotos:
             bar.finished(describe_row(row))
             yield row
 
-    def _train(self, config: RunConfig, cell: Cell, bar: Cells, watches: bool) -> Row:
+    def _train(self, config: RunConfig, cell: Cell, bar: Work, watches: bool) -> Row:
         folder = Path(config.output)
 
         def on_epoch(trainer: Trainer) -> None:
@@ -322,7 +322,7 @@ class _OnPhotos:
         kept = {"history": run.history, "movement": movement}
         return {**run.result, **named, "expected_positives": run.expected_positives, **kept}
 
-    def _show(self, title: str, bar: Cells, record: Epoch, inputs: DataModule) -> None:
+    def _show(self, title: str, bar: Work, record: Epoch, inputs: DataModule) -> None:
         """An epoch in a line, and every unreadable image once."""
         bar.say(f"{title}: epoch {record['epoch']}: {describe(record)}")
         for problem in inputs.bad_images():

@@ -19,7 +19,7 @@ from g2netpl.runs.records import CellResult, Epoch
 from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.files import appending
 from g2netpl.utils.options import parse_record
-from g2netpl.utils.progress import Cells
+from g2netpl.utils.progress import Work
 from g2netpl.utils.signals import AGAIN, Stopped
 
 CELLS = "cells.jsonl"
@@ -29,7 +29,7 @@ def sweep(
     comparison: Comparison,
     folder: Path,
     run: Runner,
-    work: Cells,
+    work: Work,
     advice: str = AGAIN,
 ) -> list[Row]:
     """Train what is missing in the folder; gives back the rows of all trainings.

@@ -21,7 +21,7 @@ from g2netpl.runs.train_config import Mode
 from g2netpl.training.configuration import obstacle
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.progress import Cells
+from g2netpl.utils.progress import Work
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str
     """Train what is missing; the chosen rows of every recipe, with their histories."""
     found, trained = {}, list[Row]()
     before = sum(len(read_cells(path)) for path in folder.rglob(CELLS))
-    with Cells(console, len(plan.trainings()), before) as work:
+    with Work(console, "cells", len(plan.trainings()), before) as work:
         for name in plan.recipes:
             rows: list[Row] = []
             cells = plan.cells_folder(name, folder)

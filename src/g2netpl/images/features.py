@@ -250,11 +250,10 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
     ):
         if values is None or table is None:
             continue
-        names = {"images": table.images} | ({"groups": table.groups} if table.groups else {})
-        arrays = {name: np.array(each) for name, each in names.items()}
-        arrays |= {"features": values, "labels": table.values}
+        arrays = {"features": values, "labels": table.values, "images": table.images}
+        arrays |= {} if table.groups is None else {"groups": table.groups}
         write_npz(folder / f"{split}.npz", arrays, is_compressed=False)
     if features.classifier is not None:
         weight, bias = features.classifier
         write_npz(folder / CLASSIFIER, {"weight": weight, "bias": bias}, is_compressed=False)
-    write_npz(folder / "meta.npz", {"classes": np.array(features.train.classes)})
+    write_npz(folder / "meta.npz", {"classes": features.train.classes})

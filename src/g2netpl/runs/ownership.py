@@ -12,7 +12,7 @@ from g2netpl.runs.config import PATHS
 from g2netpl.runs.folder import RESULT, RESULTS, RUN
 from g2netpl.runs.records import RUN_FORMAT, read_run, read_training
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import check_no_links, is_temporary, rename_old, write_json
+from g2netpl.utils.files import check_no_links, is_temporary, old_name, write_json
 from g2netpl.utils.locks import LOCK, locked
 
 
@@ -59,7 +59,7 @@ def set_aside(folder: Path) -> None:
         return
     with locked(folder):  # refused if another process works there
         pass
-    rename_old(folder)
+    os.rename(folder, old_name(folder))
 
 
 def _content_of(folder: Path, command: str) -> str:

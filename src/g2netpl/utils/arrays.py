@@ -21,9 +21,7 @@ def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise ValueError(first_line(problem)) from None
 
 
-def write_npz(
-    path: Path, arrays: Mapping[str, npt.NDArray[Any]], is_compressed: bool = True
-) -> None:
+def write_npz(path: Path, arrays: Mapping[str, Any], is_compressed: bool = True) -> None:
     """Write arrays under their names, as a whole file."""
     save: Any = np.savez_compressed if is_compressed else np.savez
     with atomic_write(path) as file:

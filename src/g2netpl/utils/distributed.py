@@ -17,23 +17,24 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from g2netpl.utils import launch
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.launch import local_rank
 
 Value = TypeVar("Value")
 
 _TIMEOUT = timedelta(hours=2)  # what one rank may do while the others wait, such as writing files
-_local_only = False
+_is_local = False
 
 
 def rank() -> int:
     """The number of this process; 0 in a single process."""
-    return dist.get_rank() if _is_connected() else 0
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 def size() -> int:
     """The number of ranks that act together at this point."""
-    return dist.get_world_size() if _is_connected() and not _local_only else 1
+    is_connected = dist.is_available() and dist.is_initialized()
+    return dist.get_world_size() if is_connected and not _is_local else 1
 
 
 def is_main() -> bool:
@@ -49,15 +50,15 @@ def own_rows(count: int) -> npt.NDArray[np.int64]:
 @contextmanager
 def process_group(device: str) -> Iterator[None]:
     """Connect to the other ranks of the launch, if there are any, until the end."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or _is_connected():
+    if launch.size() < 2 or size() > 1:
         yield
         return
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise InputError(f"WORLD_SIZE is set, but not {', '.join(missing)}; start with torchrun")
-    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     if device.startswith("cuda"):
-        torch.cuda.set_device(local_rank())
+        torch.cuda.set_device(device)
+    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     dist.init_process_group(backend, timeout=_TIMEOUT)
     try:
         yield
@@ -68,12 +69,12 @@ def process_group(device: str) -> Iterator[None]:
 @contextmanager
 def local_only() -> Iterator[None]:
     """Inside, this rank computes by itself, as a single process would."""
-    global _local_only
-    before, _local_only = _local_only, True
+    global _is_local
+    before, _is_local = _is_local, True
     try:
         yield
     finally:
-        _local_only = before
+        _is_local = before
 
 
 class DataParallel(DistributedDataParallel):
@@ -118,19 +119,17 @@ def any_rank(condition: bool) -> bool:
 
 def broadcast(value: Value) -> Value:
     """Rank 0's value, on every rank."""
-    if size() == 1:
-        return value
     values = [value]
-    dist.broadcast_object_list(values)
+    if size() > 1:
+        dist.broadcast_object_list(values)
     return values[0]
 
 
 def gather(value: Value) -> list[Value]:
     """The values of all ranks, on every rank."""
-    if size() == 1:
-        return [value]
-    values: list[Any] = [None] * size()
-    dist.all_gather_object(values, value)
+    values = [value] * size()
+    if size() > 1:
+        dist.all_gather_object(values, value)
     return values
 
 
@@ -138,11 +137,11 @@ def gather_rows(own: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
     """The table of all rows (count, …), from the rows that each rank owns."""
     if size() == 1:
         return own
-    largest = -(-count // size())
-    padded = np.zeros((largest, *own.shape[1:]), own.dtype)
+    padded = np.zeros((-(-count // size()), *own.shape[1:]), own.dtype)
     padded[: len(own)] = own
-    parts = [torch.empty(padded.shape, dtype=torch.from_numpy(padded).dtype) for _ in range(size())]
-    dist.all_gather(parts, torch.from_numpy(padded))
+    mine = torch.from_numpy(padded)
+    parts = [torch.empty_like(mine) for _ in range(size())]
+    dist.all_gather(parts, mine)
     return torch.stack(parts, dim=1).flatten(0, 1)[:count].numpy()
 
 
@@ -161,7 +160,3 @@ def check_ranks_match(facts: dict[str, str]) -> None:
                 f"rank {number} differs from rank 0 in its {' and '.join(different)}; start all "
                 "ranks with the same command, files and versions"
             )
-
-
-def _is_connected() -> bool:
-    return dist.is_available() and dist.is_initialized()

@@ -23,9 +23,7 @@ from typing import Any, BinaryIO, TextIO
 from g2netpl.utils.errors import InputError
 
 BINARY: int = getattr(os, "O_BINARY", 0)  # without it, Windows changes line ends
-NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)  # a pipe in place of a file must not block us
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
-_is_junction = getattr(os.path, "isjunction", os.path.islink)  # Python 3.12
 _TEMPORARY = re.compile(r"\..{1,40}\.g2netpl-[0-9a-f]{16}\.tmp")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the last by `ulimit -f`
 
@@ -82,15 +80,14 @@ def atomic_write(
     """
     path = Path(path)
     with _temporary(path, durable) as (file, temporary):
+        yield file
         with suppress(OSError):
             status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and os.chmod in os.supports_fd:
-                os.chmod(file.fileno(), status.st_mode & 0o777)
-        yield file
-        _flush(file, durable)
+            if stat.S_ISREG(status.st_mode):
+                os.chmod(temporary, status.st_mode & 0o777)
+        _close(file, durable)
         if condition is not None and not condition():
             raise FileExistsError(errno.EEXIST, "changed by another program", str(path))
-        file.close()
         os.replace(temporary, path)
 
 
@@ -101,16 +98,22 @@ def write_exclusively(path: Path, content: bytes) -> None:
     """
     with _temporary(path, True) as (file, temporary):
         file.write(content)
-        _flush(file, True)
-        file.close()
+        _close(file, True)
         try:
             os.link(temporary, path)
-        except OSError as problem:
-            if isinstance(problem, FileExistsError):
-                raise
-            # no hard links, as on the cards of cameras
+        except FileExistsError:
+            raise
+        except OSError:  # no hard links, as on the cards of cameras
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666))
             os.replace(temporary, path)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Create the folder of a file that a user named; errors of the file become one line."""
+    with friendly_os_errors(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        yield
 
 
 @contextmanager
@@ -122,16 +125,8 @@ def atomic_text(path: str | Path, errors: str = "strict") -> Iterator[TextIO]:
         text.detach()
 
 
-@contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """Create the folder of a file that a user named; errors of the file become one line."""
-    with friendly_os_errors(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        yield
-
-
 def write_text(path: str | Path, content: str, errors: str = "strict") -> None:
-    """Write a text file so that it is either the old one or the complete new one."""
+    """The same for a text that is known."""
     with atomic_text(path, errors) as file:
         file.write(content)
 
@@ -157,17 +152,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def rename_old(folder: Path) -> None:
-    """Rename a folder to NAME.old-1 (-2, …), so that a new one can take its name."""
-    os.rename(folder, _free_name(folder))
-
-
-def copy_old(path: Path) -> None:
-    """Keep a copy of a file that will be replaced, as NAME.old-1 (-2, …)."""
-    write_exclusively(_free_name(path), path.read_bytes())
-
-
-def _free_name(path: Path) -> Path:
+def old_name(path: str | Path) -> Path:
+    """The name for what is about to be replaced: NAME.old-1 (-2, …)."""
     path = Path(os.path.abspath(path))
     names = (path.with_name(f"{path.name}.old-{number}") for number in count(1))
     return next(name for name in names if not os.path.lexists(name))
@@ -178,20 +164,12 @@ def open_in_place(path: Path, flags: int) -> int:
 
     With another name, what is written would reach a place that nobody named.
     """
-    try:
-        descriptor = os.open(path, flags | _NO_LINK | NO_WAITING | BINARY, 0o666)
-    except OSError as problem:
-        if path.is_symlink():
-            raise _is_link(path) from None
-        if problem.errno == errno.ENXIO:  # a pipe without a reader
-            raise _not_regular(path) from None
-        raise
-    status = os.fstat(descriptor)
-    is_file = stat.S_ISREG(status.st_mode)
-    if not is_file or status.st_nlink > 1 or path.is_symlink():
-        os.close(descriptor)
-        raise _is_link(path) if is_file else _not_regular(path)
-    return descriptor
+    with suppress(FileNotFoundError):
+        status = path.lstat()
+        _check_kind(path, status)
+        if status.st_nlink > 1:
+            raise _is_link(path)
+    return os.open(path, flags | _NO_LINK | BINARY, 0o666)
 
 
 @contextmanager
@@ -209,11 +187,7 @@ def check_no_links(folder: Path) -> None:
     for root, folders, files in os.walk(folder):
         for path in (Path(root, name) for name in (*folders, *files)):
             with suppress(FileNotFoundError):  # another process has just removed it
-                mode = path.lstat().st_mode
-                if stat.S_ISLNK(mode) or _is_junction(path):
-                    raise _is_link(path)
-                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    raise _not_regular(path)
+                _check_kind(path, path.lstat(), may_be_folder=True)
 
 
 def is_temporary(name: str) -> bool:
@@ -260,15 +234,21 @@ def _temporary(path: Path, durable: bool) -> Iterator[tuple[BinaryIO, Path]]:
         temporary.unlink(missing_ok=True)
 
 
-def _flush(file: BinaryIO, durable: bool) -> None:
+def _close(file: BinaryIO, durable: bool) -> None:
     file.flush()
     if durable:
         os.fsync(file.fileno())
+    file.close()
+
+
+def _check_kind(path: Path, status: os.stat_result, may_be_folder: bool = False) -> None:
+    """Reject links, pipes and devices."""
+    if stat.S_ISLNK(status.st_mode):
+        raise _is_link(path)
+    is_folder = may_be_folder and stat.S_ISDIR(status.st_mode)
+    if not (stat.S_ISREG(status.st_mode) or is_folder):
+        raise InputError(f"{path}: is not a regular file; move it away")
 
 
 def _is_link(path: Path) -> InputError:
     return InputError(f"{path}: is a link; expected a regular file: replace it by a copy")
-
-
-def _not_regular(path: Path) -> InputError:
-    return InputError(f"{path}: is not a regular file; move it away")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from g2netpl.utils.errors import UserError
-from g2netpl.utils.files import BINARY, NO_WAITING
+from g2netpl.utils.files import BINARY
 
+NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)  # a pipe in place of a file must not block us
 MAX_PIXELS = 64_000_000
 _FORMATS = (
     *("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF", "HEIF"),

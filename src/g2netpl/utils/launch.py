@@ -3,8 +3,6 @@
 import os
 import signal
 
-from g2netpl.utils.errors import InputError
-
 
 def rank() -> int:
     """The number of this process; 0 without a launcher."""
@@ -16,14 +14,9 @@ def size() -> int:
     return max(1, _number("WORLD_SIZE", 1))
 
 
-def local_rank() -> int:
-    """The number of this process on its machine."""
-    return _number("LOCAL_RANK", 0)
-
-
 def is_first_of_machine() -> bool:
     """Whether this process prints what all processes of a machine would print."""
-    return local_rank() == 0
+    return _number("LOCAL_RANK", 0) == 0
 
 
 def device_of(name: str) -> str:
@@ -31,22 +24,13 @@ def device_of(name: str) -> str:
     import torch
 
     on_gpu = name == "auto" and torch.cuda.is_available()
-    return f"cuda:{local_rank()}" if on_gpu else "cpu"
+    return f"cuda:{_number('LOCAL_RANK', 0)}" if on_gpu else "cpu"
 
 
 def ignore_signals() -> None:
     """Let this process print why it ends, although the launcher now ends all others."""
     if size() > 1:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def check() -> None:
-    """Reject an incomplete launch, which would wait for ever or train several times."""
-    needed = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    missing = [name for name in needed if name not in os.environ]
-    started = max(size(), _number("OMPI_COMM_WORLD_SIZE", 1), _number("PMI_SIZE", 1))
-    if started > 1 and missing:
-        raise InputError(f"{started} processes, but {', '.join(missing)} not set; use torchrun")
 
 
 def _number(name: str, default: int) -> int:

@@ -84,12 +84,6 @@ def short_number(number: float) -> str:
     return short if float(short) == number else repr(number)
 
 
-def check_range(name: str, value: float | None, least: int) -> None:
-    """Reject a number that is too small."""
-    if value is not None and value < least:
-        raise InputError(f"{name}: must be {least} or more, got {value}")
-
-
 def parse_size(text: str) -> int:
     """Bytes from `2 GB`, `500MB` or `1000000`; ValueError for anything else."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)B?\s*", text, re.IGNORECASE)
@@ -121,12 +115,10 @@ def _first_line(known: Iterable[str], problem: ValidationError) -> str:
     key = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
         return f"unknown key {key!r:.100} ({did_you_mean(key[:100], known)})"
+    if error["type"] == "missing":
+        return f"{key}: required, but not given"
     # a key of several types has an error for each of them
     forms = [other["msg"] for other in errors if other["loc"][:1] == error["loc"][:1]]
     forms = [form.removeprefix("Value error, ") for form in dict.fromkeys(forms)]
     message = " or ".join(form[:1].lower() + form[1:] for form in forms)
-    if not key:
-        return message
-    if error["type"] == "missing":
-        return f"{key}: required, but not given"
-    return f"{key}: {message}, got {error['input']!r:.200}"
+    return f"{key}: {message}, got {error['input']!r:.200}" if key else message
