@@ -19,7 +19,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,10 @@ class Trainer:
         self.config, self.data, self.inputs = config, data, inputs
         self.callbacks, self.uninterrupted = list(callbacks), uninterrupted
         self.device = torch.device(device_of(config.device))
-        self.phases = _phases(config, len(data.training))
+        *before, last = config.phases
+        self.phases = [Phase(mode, config.linear_epochs) for mode in before]
+        first = len(before) * config.linear_epochs
+        self.phases.append(Phase(last, config.epochs_on(len(data.training)), first))
         self.prior = prior or find_prior(config, data.table.classes, inputs.backbone)
         inputs.prior, inputs.scores = self.prior.prior, self.prior.scores
         self.k, self.k_origin, at_random = distributed.broadcast(
@@ -146,11 +149,11 @@ class Trainer:
             config.method,
             observed,
             k=self.k,
-            epochs=sum(phase.epochs for phase in self.phases),
+            epochs=self.epochs,
             seed=config.seed,
             **config.options,
         )
-        self.method.start_phase(config.lr(self.phases[-1].mode), self.mode != "linear")
+        self.method.start_phase(config.lr(self.mode), self.mode != "linear")
         self.full_model = build_model(
             inputs.backbone,
             observed.shape[1],
@@ -256,30 +259,26 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """Everything that `fit` needs to resume; tensors are not copied."""
         is_between = self.state.step == 0  # epochs: the next one moves on from these pseudo-labels
-        state: dict[str, Any] = {
-            "trainer": {each.name: getattr(self.state, each.name) for each in fields(self.state)},
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "method": self.method.state_dict(),
-            "scaler": self.scaler.state_dict(),
+        return {
+            "trainer": {**vars(self.state)},
             "labels_before": None if is_between else self.diagnostics.before,
+            **{name: part.state_dict() for name, part in self._stateful.items()},
         }
-        if self.averaged is not None:
-            state["averaged"] = self.averaged.state_dict()
-        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a checkpoint of the current phase."""
         self.state = TrainerState(**state["trainer"])
-        self.load_model(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.method.load_state_dict(state["method"])
-        self.scaler.load_state_dict(state["scaler"])
-        if self.averaged is not None:
-            self.averaged.load_state_dict(state["averaged"])
+        for name, part in self._stateful.items():
+            part.load_state_dict(state[name])
         self.diagnostics.remember()
         if state["labels_before"] is not None:
             self.diagnostics.before = state["labels_before"].to(self.device)
+
+    @property
+    def _stateful(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer}
+        parts |= {"method": self.method, "scaler": self.scaler}
+        return parts if self.averaged is None else {**parts, "averaged": self.averaged}
 
     # --- phases ----------------------------------------------------------------------------------
 
@@ -291,7 +290,9 @@ class Trainer:
             config.backbone, config.pretrained, config.weights
         )
         self.model = self.model_of(phase.mode)
-        self.model.autocast = _autocast(config.precision, self.device)
+        types = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        if config.precision in types:
+            self.model.autocast = torch.autocast(self.device.type, types[config.precision])
         lr = config.lr(phase.mode)
         groups = self.full_model.head.parameter_groups(lr, self.softmax_scale)
         backbone = list(self.model.backbone.parameters())
@@ -462,10 +463,19 @@ class Trainer:
 
     def _is_converged(self) -> bool:
         """Whether pseudo-labels and model have been at equilibrium for some epochs."""
-        config = self.config
-        own = [each for each in self.state.history if each["epoch"] > self.phase.first_epoch]
-        last = own[-config.patience :]
-        return 0 < config.patience <= len(last) and all(_is_quiet(each, config) for each in last)
+        config, first = self.config, self.phase.first_epoch
+        limits = {  # pseudo-labels that are all uncertain have not begun to move
+            "undecided": 1.0,
+            "regret": config.regret_tolerance,
+            "movement": config.movement_tolerance,
+        }
+        records: list[dict[str, Any]] = [{**each} for each in self.state.history]
+        is_quiet = [
+            all(each[key] is not None and each[key] < limit for key, limit in limits.items())
+            for each in records
+            if each["epoch"] > first
+        ]
+        return 0 < config.patience <= len(is_quiet) and all(is_quiet[-config.patience :])
 
     def _seed(self, epoch: int, step: int) -> None:
         """Dropout depends on the step and not on the history of the process."""
@@ -488,29 +498,6 @@ def copy_state(model: nn.Module) -> State:
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in model.state_dict().items()
     }
-
-
-def _phases(config: TrainConfig, images: int) -> list[Phase]:
-    *before, last = config.phases
-    return [
-        *(Phase(mode, config.linear_epochs) for mode in before),
-        Phase(last, config.epochs_on(images), len(before) * config.linear_epochs),
-    ]
-
-
-def _is_quiet(record: Epoch, config: TrainConfig) -> bool:
-    """Nothing moves any more; pseudo-labels that are all uncertain have not begun to."""
-    found = [record[key] for key in ("undecided", "regret", "movement")]
-    limits = (1.0, config.regret_tolerance, config.movement_tolerance)
-    return all(
-        value is not None and value < most for value, most in zip(found, limits, strict=True)
-    )
-
-
-def _autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
-    if precision == "float32":
-        return nullcontext()
-    return torch.autocast(device.type, torch.bfloat16 if precision == "bf16" else torch.float16)
 
 
 def _warm_average(decay: float) -> Callable[..., None]:
