@@ -254,10 +254,10 @@ def broken(call):
 
 @needs("tensorboard")
 @pytest.mark.parametrize("call", ["start", "log", "add_hparams", "finish"])
-def test_a_tracker_that_fails_warns_once_and_training_goes_on(config, monkeypatch, call):
+def test_a_tracker_that_fails_warns_once_and_training_continues(config, monkeypatch, call):
     tracker = broken(call)
     monkeypatch.setitem(LOGGER_TYPE_TO_CLASS, "tensorboard", tracker)
-    with pytest.warns(UserWarning, match=f"OSError: no {call} today; training goes on") as seen:
+    with pytest.warns(UserWarning, match=f"OSError: no {call} today; training continues") as seen:
         run = train(config(log_with="tensorboard"))
     assert len(seen) == tracker.failures == 1
     assert len(history(run.folder)) == 3

@@ -153,7 +153,7 @@ def test_classes_in_another_order_are_refused_before_anything_is_written(
     others = LabelTable(table.images, table.classes[::-1], table.values[:, ::-1])
     write_labels(others, tmp_path / "others.csv")
     assert go_on(reviewed, tmp_path / "second", "--labels", str(tmp_path / "others.csv")) == 2
-    assert "or in another order; train anew" in capsys.readouterr().err
+    assert "or in another order; train from scratch" in capsys.readouterr().err
     assert not (tmp_path / "second").exists()
 
 

@@ -208,7 +208,7 @@ def _without_overlap(
 
 
 def _keep_validation_apart(validation: ListedImages, test: ListedImages, config: RunConfig) -> None:
-    """Nothing is chosen on test: the two files must not share images."""
+    """Reject validation images that are test images: nothing is chosen on test."""
     tested = {os.path.realpath(path) for path in test.paths}
     shared = sum(os.path.realpath(path) in tested for path in validation.paths)
     if shared:
@@ -232,8 +232,8 @@ def keep_test_apart(
     where = named(config.test_labels or f"the test part of {named(config.labels)}")
     what = f"{where}: {counted(len(shared), 'image')} also trained on, the first {name!r}{copy}"
     if config.overlap == "refuse":
-        raise InputError(f"{what}; {way_out}, or go on with --overlap allow")
-    return [f"{what}: figures on test are too good"]
+        raise InputError(f"{what}; {way_out}, or use --overlap allow")
+    return [f"{what}: results on test are too good"]
 
 
 def _grouped(

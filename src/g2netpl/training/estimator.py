@@ -199,7 +199,9 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         with _as_value_error():
             truth = label_table(y, len(scores), list(self.class_names_)).values
             if not can_rank(truth):
-                raise InputError("y: no class has both a positive and a negative: no mAP to be had")
+                raise InputError(
+                    "y: no class has both a positive and a negative, so mAP is undefined"
+                )
             return mean_average_precision(scores, truth)
 
     def __sklearn_tags__(self) -> Tags:

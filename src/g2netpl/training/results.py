@@ -100,12 +100,12 @@ def thresholds_of(
     if trainer.config.single_label:
         return choose_one(validation, scores.shape[1])
     rule, k = trainer.config.thresholds, trainer.k
-    told = validation is not None and len(informative_rows(validation[1], k, validation[0]))
-    if trainer.annotation == "sampled" and not told and rule != "expected":
+    is_informed = validation is not None and len(informative_rows(validation[1], k, validation[0]))
+    if trainer.annotation == "sampled" and not is_informed and rule != "expected":
         expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else trainer.k
         return thresholds_of_presence(rule, scores.shape[1], k, expected)
     found = choose(rule, validation, scores, trainer.k)
-    if told or (trainer.data.visible.values == POSITIVE).any():
+    if is_informed or (trainer.data.visible.values == POSITIVE).any():
         return found
     basis = f"the prior only, and k = {k:.2f} expected positives per image"
     even = (0.5,) * scores.shape[1]
@@ -113,7 +113,7 @@ def thresholds_of(
 
 
 def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
-    """All metrics, null where they cannot be had."""
+    """All metrics, null if undefined."""
     how, truth = (thresholds.limits, thresholds.single_label), part.table.values
     found = evaluate(thresholds.calibrate(part.scores), truth, *how)
     judged = part.judged(k)

@@ -158,7 +158,7 @@ class Trackers(Callback):
             with suppress(Exception):  # it may not even have started
                 self.tracked.pop(name).end("FAILED")
             what = f"{type(problem).__name__}: {(str(problem).splitlines() or [''])[0]}"
-            self.say(f"warning: tracker {name}: {what}; training goes on without it")
+            self.say(f"warning: tracker {name}: {what}; training continues without it")
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:

@@ -69,7 +69,7 @@ class Phase:
 
 @dataclass
 class TrainerState:
-    """How far the training is: everything in a checkpoint that is not a tensor of model or method.
+    """How far a run is: everything in a checkpoint that is not a tensor of model or method.
 
     In the middle of an epoch `step` batches of it are finished.
     """
@@ -89,7 +89,7 @@ class TrainerState:
 
 
 class Callback:
-    """What happens beside the training: checkpoints, progress, loggers."""
+    """What happens next to training: checkpoints, progress, trackers."""
 
     def on_phase_start(self, trainer: "Trainer") -> None:
         """A phase begins, or is resumed."""

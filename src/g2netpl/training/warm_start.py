@@ -70,7 +70,7 @@ def with_decisions(
     if saved.classes != data.table.classes:
         raise InputError(
             f"continue_from: {name} knows other classes than the label file, or in another "
-            f"order; train anew on the file of g2netpl review {quote(str(name))} --export "
+            f"order; train from scratch on the file of g2netpl review {quote(str(name))} --export "
             "labels.csv"
         )
     is_visible = set(data.visible.images)
