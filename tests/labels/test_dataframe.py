@@ -59,7 +59,7 @@ def test_what_a_table_gives_is_read_back():
     [
         ({"image": ["a", "b"], "cat": [1, 2], "dog": [1, 1]}, "row 1: class 'cat': expected 1, 0"),
         ({"image": ["a", "../b"], "cat": [1, 0]}, "row 1: image '../b': leads out"),
-        ({"image": ["a", "a"], "cat": [1, 0]}, "row 1: image 'a' is listed already .data frame: r"),
+        ({"image": ["a", "a"], "cat": [1, 0]}, "row 1: image 'a', class 'cat': negative here, pos"),
         ({"who": ["a", "b"], "cat": [1, 0]}, "data frame: expected a header 'image,<class>"),
     ],
 )

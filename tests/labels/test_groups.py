@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from g2netpl.labels.io import read_labels, write_labels
-from g2netpl.labels.io.group_files import read_groups, write_groups
-from g2netpl.labels.io.groups import by_folder
+from g2netpl.labels.io.groups import by_folder, read_groups, write_groups
 from g2netpl.utils.errors import InputError
 
 WIDE = "image,group,cat,dog\na.jpg,zoo,1,0\nb.jpg,,,1\nc.jpg,zoo,0,\n"

@@ -38,7 +38,7 @@ from g2netpl.labels.class_names import (
 )
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import LabelFileError, image_folder, read_labels
-from g2netpl.labels.io.group_files import write_groups
+from g2netpl.labels.io.groups import write_groups
 from g2netpl.labels.table import group_numbers
 from g2netpl.reports.page import write_page
 from g2netpl.runs.config import RunConfig

@@ -23,7 +23,7 @@ from g2netpl.labels.class_warnings import (
     on_one_image,
     similar_class_names,
 )
-from g2netpl.labels.files import Files, as_files, each_file, ensure_local, named
+from g2netpl.labels.files import Files, as_files, named
 from g2netpl.labels.io import (
     USUAL,
     Issue,
@@ -35,7 +35,6 @@ from g2netpl.labels.io import (
     single_label,
 )
 from g2netpl.labels.io.cells import MARKS
-from g2netpl.labels.io.merging import lines_of
 from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
@@ -162,10 +161,9 @@ def inspect_images(
         del used[name]
     if missing and is_whole and not may_miss:
         found.remedy = f"is --images the right folder?{LEAVE_OUT_HINT}"
-    lines = _lines_of(found.files, set(missing))
+    report = found.warn if may_miss else found.refuse
     for name in missing:
-        where, what = lines.get(name, found.labels), f"image {name!r} is not in {root}"
-        (found.warn if may_miss else found.refuse)(where, "images not there", what)
+        report(found.labels, "images not there", f"image {name!r} is not in {root}")
     around, notes = images_around(found.files, format, folder)
     found.facts += notes
     listed = {normalize_name(path) for path in (*located.paths, *elsewhere)}
@@ -186,15 +184,6 @@ def inspect_images(
             files[name] = facts
             advance(1)
         _report_files(found, table, files, most_unreadable(len(table)))
-
-
-def _lines_of(files: Files, names: set[str]) -> dict[str, str]:
-    """The line of each name in label files."""
-    lines: dict[str, str] = {}
-    for file in each_file(files) if names else ():
-        numbers = lines_of(ensure_local(file), names)
-        lines = {name: f"{file}:{line}" for name, line in numbers.items()} | lines
-    return lines
 
 
 def inspect_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:

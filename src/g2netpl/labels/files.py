@@ -17,7 +17,7 @@ from g2netpl.utils.stores import object_at
 Files = str | tuple[str, ...]  # of several, in the order of the user
 READ_BY = (  # keys of a configuration that say how a file of others is to be read
     *("format", "absent", "separator", "classes", "aliases"),
-    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
+    *("image_column", "tags_column", "ignore_columns", "encoding", "tag_level"),
     "minus_one",
 )
 

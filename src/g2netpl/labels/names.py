@@ -144,7 +144,7 @@ def match_filenames(
         if other != name:
             raise InputError(
                 f"images {other!r} and {name!r}: both are listed, and one file is in {root}, "
-                f"{hits[0]!r}; write it as that, and give --duplicates unite"
+                f"{hits[0]!r}; write it as that"
             )
         meant[name] = hits[0]
     return meant

@@ -25,9 +25,9 @@ from g2netpl.labels.io import (
     read_matching,
 )
 from g2netpl.labels.io.cells import MARKS
-from g2netpl.labels.io.columns import ADDED
-from g2netpl.labels.io.issues import Issues, naming_source
-from g2netpl.labels.io.text import IMAGE_HEADERS, beginning, read_text
+from g2netpl.labels.io.columns import ADDED, IMAGE_HEADERS
+from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.text import beginning, read_text
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
@@ -336,8 +336,7 @@ def read_names(file: str) -> list[str]:
     alone = header.lower() in IMAGE_HEADERS
     if not alone and (path.suffix.lower() != ".txt" or _is_list(path)):
         return list(read_labels(file, options=ReadOptions(minus_one="unobserved")).images)
-    with naming_source(path, file):
-        lines = read_text(path, Issues()).splitlines()[1 if alone else 0 :]
+    lines = read_text(path, Issues()).splitlines()[1 if alone else 0 :]
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from g2netpl.labels.files import Files
 from g2netpl.labels.io import FORMATS, ReadOptions, read_aliases, read_classes
-from g2netpl.labels.io.options import Absent, Contradictions, Duplicates
+from g2netpl.labels.io.options import Absent, Contradictions
 from g2netpl.runs.tracker_names import parse_trackers
 from g2netpl.runs.train_config import PRIORS, TrainConfig, path_text
 from g2netpl.utils.errors import did_you_mean
@@ -80,9 +80,6 @@ class DataConfig(Options):
     )
     ignore_columns: tuple[str, ...] = Field(
         default=(), description="columns to leave out, separated by commas"
-    )
-    duplicates: Duplicates = Field(
-        default="refuse", description="treatment of rows of one image with different labels"
     )
     minus_one: Absent | None = Field(
         default=None, description="meaning of -1 in a class column (default: rejected)"
@@ -199,7 +196,6 @@ class RunConfig(DataConfig, TrainConfig):
             image_column=self.image_column,
             tags_column=self.tags_column,
             ignore_columns=self.ignore_columns,
-            duplicates=self.duplicates,
             minus_one=self.minus_one,
             encoding=self.encoding,
             level=self.tag_level or "leaf",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.io.writing import CsvWriter
+from g2netpl.labels.io.writing import csv_writer
 from g2netpl.labels.missingness import informative_rows, observed_alike
 from g2netpl.labels.table import (
     NEGATIVE,
@@ -151,12 +151,10 @@ def write_classes(
         for sign in (POSITIVE, NEGATIVE)
     ]
     text = io.StringIO()
-    writer = CsvWriter(text)
-    writer.write(
-        ("class", "threshold", "decided by", "validation positives", "validation negatives")
-    )
+    write_row = csv_writer(text)
+    write_row(("class", "threshold", "decided by", "validation positives", "validation negatives"))
     for row in zip(classes, thresholds.per_class, thresholds.grounds, *counts, strict=True):
-        writer.write(row)
+        write_row(row)
     with atomic_write(folder / CLASSES) as file:
         file.write(text.getvalue().encode())
 

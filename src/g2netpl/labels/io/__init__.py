@@ -5,7 +5,6 @@ A new format is a module with `can_read` and `read` (and perhaps `write`), and a
 """
 
 from g2netpl.labels.io import single_label as single_label
-from g2netpl.labels.io.aliases import read_aliases as read_aliases
 from g2netpl.labels.io.issues import Issue as Issue
 from g2netpl.labels.io.issues import LabelFileError as LabelFileError
 from g2netpl.labels.io.label_files import USUAL as USUAL
@@ -14,6 +13,7 @@ from g2netpl.labels.io.label_files import read_matching as read_matching
 from g2netpl.labels.io.label_files import unpack as unpack
 from g2netpl.labels.io.label_files import write_labels as write_labels
 from g2netpl.labels.io.options import ReadOptions as ReadOptions
+from g2netpl.labels.io.options import read_aliases as read_aliases
 from g2netpl.labels.io.options import read_classes as read_classes
 from g2netpl.labels.io.registry import FORMATS as FORMATS
 from g2netpl.labels.io.registry import Format as Format

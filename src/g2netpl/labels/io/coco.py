@@ -74,7 +74,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     check_classes(classes, f"{path}: categories", issues)
     names = plain_names([image.file_name or image.coco_url.rpartition("/")[2] for image in images])
     builder = TableBuilder(lambda row: f"{path}: image {images[row].id}", classes, issues)
-    builder.add_images(names, range(len(names)))
+    row_of = builder.add_images(names, range(len(names)))
     negatives = [(image.id, number) for image in images for number in image.neg_category_ids or ()]
     positives = [(each.image_id, each.category_id) for each in content.annotations]
     image_ids, category_ids = [each.id for each in images], [each.id for each in categories]
@@ -84,7 +84,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     ):
         rows = _find(image_ids, [image for image, _ in pairs], f"{path}: {key}", issues)
         columns = _find(category_ids, [number for _, number in pairs], f"{path}: {key}", issues)
-        builder.add_labels(rows, columns, label, rows)
+        builder.add_labels(row_of[rows], columns, label, rows)
     issues.raise_any()
     is_federated = any(image.neg_category_ids is not None for image in images)
     absent = options.absent_value("unobserved" if is_federated else "negative")

@@ -6,22 +6,18 @@ A column is found by its name, in several languages, or by a flag. A column with
 
 import os
 import re
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
-from g2netpl.labels.io.cells import cell_tags, label_of
-from g2netpl.labels.io.frames import Sheet
-from g2netpl.labels.io.groups import GROUP
+from g2netpl.labels.io.frames import Sheet, label_of
 from g2netpl.labels.io.options import ReadOptions
-from g2netpl.labels.io.text import IMAGE_HEADERS
 from g2netpl.labels.names import FileIndex, normalize_name, plain_names
 from g2netpl.labels.paths import SUFFIXES, list_images
 from g2netpl.utils.errors import InputError, closest, listed
 
-ABSENT = "absent"
+ABSENT, GROUP = "absent", "group"
 ADDED = "added"  # what `complete` added to the tags of an image; they are among its tags, too
+IMAGE_HEADERS = ("image", "file_name")
 TAG_HEADERS = ("labels", "label", "tags")
 
 _IMAGE_WORDS = (  # the surest first, without spaces, - and _
@@ -35,7 +31,7 @@ _TAG_WORDS = (
     *("motsclés", "motclé", "etiquetas", "etiqueta", "palabrasclave", "parolechiave"),
 )
 _CLASS_WORDS = ("species", "categories", "category", "classes", "class", "genre", "genres")
-_ROOT = re.compile(r"((?:[A-Za-z]:)?[\\/]+)([^\\/]+)[\\/]")
+_ROOT = re.compile(r"((?:[A-Za-z]:)?[\\/]+)[^\\/]+[\\/]")
 _NAMED = 8  # columns in a note
 
 
@@ -49,11 +45,6 @@ class Columns:
     absent: int | None = None
     group: int | None = None
     notes: tuple[str, ...] = ()  # what was taken as what, unless the header says so
-    root: re.Pattern[str] | None = None  # what every name begins with, as `C:\\`
-
-    def names(self, cells: list[str]) -> list[str]:
-        """The images that cells name."""
-        return plain_names(cells if self.root is None else [self.root.sub("", c) for c in cells])
 
 
 def is_image_header(header: list[str]) -> bool:
@@ -70,11 +61,22 @@ def is_tag_header(header: list[str]) -> bool:
     return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
 
 
+def image_names(sheet: Sheet, place: int) -> tuple[list[str], list[str]]:
+    """The images that a column names, without a drive or `/` that all begin with; a note on it."""
+    cells = sheet.texts(place).to_pylist()
+    root = _ROOT.match(next(iter(cells), ""))
+    if root is None or len(set(cells)) < 2:
+        return plain_names(cells), []
+    if not all(cell.lower().startswith(root[0].lower()) for cell in cells):
+        return plain_names(cells), []
+    note = f"names begin with {root[1]!r}; they are looked for below the image folder"
+    return plain_names([cell[root.end(1) :] for cell in cells]), [note]
+
+
 def find_columns(sheet: Sheet, options: ReadOptions) -> Columns:
     """What the columns are: as the options say, or by their names and what they hold."""
     header = sheet.header
-    asked = _split_names(header, options.ignore_columns)
-    ignored = {name: _place(header, name) for name in asked}
+    ignored = {name: _place(header, name) for name in _names(header, options.ignore_columns)}
     notes = [
         f"no column {name!r} to leave out{_near(name, header)}"
         for name, place in ignored.items()
@@ -87,12 +89,18 @@ def find_columns(sheet: Sheet, options: ReadOptions) -> Columns:
     group = next((place for place in places if lower[place] == GROUP and place != image), None)
     others = [place for place in places if place not in (image, group)]
     if image is None or not others:
-        _stop(sheet)
-    tags, absent, left = _tags_places(sheet, options, image, places, others), None, index
+        came = (sheet.delimiter or ",").join(header)[:80]
+        sheet.issues.stop(
+            sheet.header_place,
+            "header",
+            f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got {came!r}; "
+            "--image-column names the column of image names, --tags-column those of tags",
+        )
+    tags = _tags_places(sheet, options, image, places, others)
+    absent, left = None, index
     if tags:
         absent = next((at for at in others if lower[at] == ABSENT and at not in tags), None)
         left = [*index, *(at for at in others if at not in (*tags, absent))]
-    root, shown = _root(sheet.column(image))
     taken = []
     if options.image_column is None and lower[image] not in IMAGE_HEADERS:
         taken.append(f"column {header[image]!r} names the images")
@@ -101,8 +109,8 @@ def find_columns(sheet: Sheet, options: ReadOptions) -> Columns:
     if left:
         names = (repr(header[place] or "row numbers") for place in left)
         taken.append(f"left out: {listed(names, _NAMED)}")
-    notes = [*sheet.notes, *notes, *(["; ".join(taken)] if taken else []), *shown]
-    return Columns(image, () if tags else tuple(others), tags, absent, group, tuple(notes), root)
+    notes = [*sheet.notes, *notes, *(["; ".join(taken)] if taken else [])]
+    return Columns(image, () if tags else tuple(others), tags, absent, group, tuple(notes))
 
 
 def image_place(
@@ -113,33 +121,27 @@ def image_place(
     """The column of the images' names; None if no column looks like it."""
     if options.image_column is not None:
         return _named(sheet, options.image_column, "--image-column")
-    if places and sheet.header[places[0]].lower() in IMAGE_HEADERS:
+    header = [name.lower() for name in sheet.header]
+    if places and header[places[0]] in IMAGE_HEADERS:
         return places[0]
+    by_word = {_key(header[at]): at for at in reversed(places) if not _holds_labels(sheet, at)}
     for word in _IMAGE_WORDS:
-        for place in places:
-            if _key(sheet.header[place]) == word and not _holds_labels(sheet, place):
-                return place
-    for place in places:  # `Bild`, whatever the language
-        cells, header = sheet.column(place), sheet.header[place].lower()
-        named = bool(cells) and all(cell.lower().endswith(SUFFIXES) for cell in cells)
-        if named and not header.endswith(SUFFIXES):
+        if word in by_word:
+            return by_word[word]
+    free = [place for place in places if sheet.head(place) and not header[place].endswith(SUFFIXES)]
+    for place in free:  # `Bild`, whatever the language
+        if all(cell.lower().endswith(SUFFIXES) for cell in sheet.head(place)):
             return place
-    return _names_files(sheet, places, options)
-
-
-def _names_files(sheet: Sheet, places: Sequence[int], options: ReadOptions) -> int | None:
-    """The column whose every cell names one file of the image folder, as `Id` does on Kaggle."""
     folder = options.images or (os.path.dirname(os.path.abspath(sheet.path)) if sheet.line else "")
-    if not sheet.head or not folder or not os.path.isdir(folder):
+    if not free or not folder or not os.path.isdir(folder):
         return None
     try:
         index = FileIndex(list_images(folder))
     except InputError:
         return None
-    for place in places:
-        cells = [cell.replace("\\", "/").split("/") for cell in sheet.column(place)]
-        whole = len(cells) == len(sheet.head) and all(map(index.files, cells))
-        if whole and not sheet.header[place].lower().endswith(SUFFIXES):
+    for place in free:  # `Id`, as on Kaggle, whose every cell names a file
+        cells = [cell.replace("\\", "/").split("/") for cell in sheet.head(place)]
+        if all(map(index.files, cells)):
             return place
     return None
 
@@ -148,62 +150,48 @@ def _tags_places(
     sheet: Sheet, options: ReadOptions, image: int, places: Sequence[int], others: Sequence[int]
 ) -> tuple[int, ...]:
     """The columns of tags; none if every class has a column."""
-    told = options.tags_column
-    if told:
-        told = (told,) if isinstance(told, str) else told
-        names = _split_names(sheet.header, told)
+    if options.tags_column:
+        told = options.tags_column
+        names = _names(sheet.header, (told,) if isinstance(told, str) else told)
         return tuple(dict.fromkeys(_named(sheet, name, "--tags-column") for name in names))
     if places[0] == image and is_tag_header([sheet.header[place] for place in places]):
         return (others[0],)
     wide = any(_holds_labels(sheet, place) for place in others)
-    for words, may_be_empty in ((_TAG_WORDS, not wide), (() if wide else _CLASS_WORDS, False)):
+    for words in (_TAG_WORDS, () if wide else _CLASS_WORDS):
         for word in words:
             for place in others:
-                cells = sheet.column(place) if _key(sheet.header[place]) == word else None
+                cells = sheet.head(place) if _key(sheet.header[place]) == word else None
                 if cells is not None and any(label_of(cell) is None for cell in cells):
                     return (place,)
-                if cells == [] and may_be_empty and sheet.head:
+                if cells == [] and len(sheet.cells) and words is _TAG_WORDS and not wide:
                     return (place,)
     lists = [place for place in others if not wide and _holds_lists(sheet, place)]
     return tuple(lists) if len(lists) == 1 else ()
 
 
 def _holds_labels(sheet: Sheet, place: int) -> bool:
-    cells = sheet.column(place)
+    cells = sheet.head(place)
     return bool(cells) and all(label_of(cell) is not None for cell in cells)
 
 
 def _holds_lists(sheet: Sheet, place: int) -> bool:
-    """Whether every cell is a list written as text, or tags of which some come again."""
-    cells = sheet.column(place)
-    if cells and all(cell[0] + cell[-1] == "[]" for cell in cells):
-        return True
-    tags = Counter(tag for cell in cells for tag in cell_tags(cell, ";|"))
-    several = any(mark in cell for cell in cells for mark in ";|")
-    return several and max(tags.values(), default=0) > 1
-
-
-def _root(names: Collection[str]) -> tuple[re.Pattern[str] | None, list[str]]:
-    """What to take off names that all begin with the same drive or `/`, and the same folder."""
-    first = _ROOT.match(next(iter(names), ""))
-    if first is None or len(set(names)) < 2:
-        return None, []
-    root = re.compile(rf"^{re.escape(first[1])}(?={re.escape(first[2])}[\\/])", re.IGNORECASE)
-    if not all(root.match(name) for name in names):
-        return None, []
-    return root, [f"names begin with {first[0]!r}; they are looked for below the image folder"]
+    """Whether every cell is a list written as text, or some have tags that come again."""
+    cells = sheet.head(place)
+    tags = [tag.strip() for cell in cells for tag in re.split("[;|]", cell)]
+    is_list = all(cell[0] + cell[-1] == "[]" for cell in cells)
+    return bool(cells) and (is_list or len(tags) > max(len(cells), len(set(tags))))
 
 
 def _is_row_number(sheet: Sheet) -> bool:
     """Whether the first column counts the rows, as pandas saves its index."""
-    cells = sheet.column(0)
+    cells = sheet.head(0)
     if _key(sheet.header[0]) not in ("", "unnamed:0") or not all(map(str.isdecimal, cells)):
         return False
     numbers = [int(cell) for cell in cells]
     return bool(numbers) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _split_names(header: Sequence[str], told: Sequence[str]) -> list[str]:
+def _names(header: Sequence[str], told: Sequence[str]) -> list[str]:
     """Names of columns, some of which may be given together: `Date,Camera`."""
     texts = ([text] if text in header else text.split(",") for text in told)
     return [name.strip() for names in texts for name in names if name.strip()]
@@ -228,16 +216,6 @@ def _named(sheet: Sheet, name: str, flag: str) -> int:
 def _near(name: str, header: Sequence[str]) -> str:
     near = closest(name, header)
     return "" if near is None else f" (did you mean {near!r}?)"
-
-
-def _stop(sheet: Sheet) -> NoReturn:
-    came = (sheet.delimiter or ",").join(sheet.header)[:80]
-    sheet.issues.stop(
-        sheet.header_place,
-        "header",
-        f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got {came!r}; "
-        "--image-column NAME says which column names the images, --tags-column NAME which has tags",
-    )
 
 
 def _key(name: str) -> str:

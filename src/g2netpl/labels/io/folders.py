@@ -17,9 +17,8 @@ import pandas as pd
 
 from g2netpl.labels.io import photo_tags, tables
 from g2netpl.labels.io.builder import TableBuilder
-from g2netpl.labels.io.columns import TAG_HEADERS
+from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.io.frames import sheet_of_frame
-from g2netpl.labels.io.groups import GROUP
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.text import numbered_lines, parse_json

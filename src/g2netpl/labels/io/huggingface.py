@@ -21,9 +21,8 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from g2netpl.labels.io.columns import TAG_HEADERS
+from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.io.frames import PARQUET_ENDINGS, sheet_of_frame
-from g2netpl.labels.io.groups import GROUP
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, in_class_order
 from g2netpl.labels.io.tables import read_sheet
@@ -59,12 +58,6 @@ def can_read(path: Path) -> bool:
 def image_folder(path: Path) -> Path:
     """The folder of pictures that are not inside; else the data set itself."""
     return path if path.is_dir() or DataSet(path).is_packed else path.parent
-
-
-def lists_classes(path: Path, options: ReadOptions) -> bool:
-    """Texts do not, the names of a ClassLabel and columns do."""
-    data = DataSet(path)
-    return data.labels is None or data.names(data.labels) is not None
 
 
 def read(path: Path, options: ReadOptions) -> LabelTable:

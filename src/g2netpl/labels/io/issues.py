@@ -1,18 +1,17 @@
 """What is wrong in a label file, and where.
 
-A reader goes on after an issue, so that all of them are reported at once: `Issues` keeps them, and
+A reader continues after an issue, so that all of them are reported at once: `Issues` collects them,
 `LabelFileError` carries them to `g2netpl check`. Its own text is the first one, in one line.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import NoReturn
 
-from g2netpl.labels.names import name_problem, odd_names
+from g2netpl.labels.names import odd_names
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.image_refs import is_address
 
 MOST_ISSUES = 100_000
 
@@ -29,8 +28,8 @@ class Issue:
     @property
     def row(self) -> str:
         """The row (or other place) in the file; empty if the issue is about the whole file."""
-        tail = self.where[len(self.where.rstrip("0123456789")) :]
-        return tail if tail and self.where.removesuffix(tail).endswith((":", " ")) else ""
+        number = re.search(r"[: ](\d+)$", self.where)
+        return number[1] if number else ""
 
 
 class LabelFileError(InputError):
@@ -46,44 +45,24 @@ class LabelFileError(InputError):
         self.issues, self.hint = tuple(issues), hint
 
 
-@contextmanager
-def naming_source(path: Path, name: str) -> Iterator[None]:
-    """Issues in the local copy of a remote file name its address."""
-    if not is_address(name):
-        yield
-        return
-    try:
-        yield
-    except LabelFileError as error:
-        issues = [replace(each, where=each.where.replace(str(path), name)) for each in error.issues]
-        raise LabelFileError(issues, error.hint) from None
-    except InputError as problem:
-        raise InputError(str(problem).replace(str(path), name)) from None
-
-
 class Issues:
-    """The issues found so far."""
+    """The issues so far."""
 
     def __init__(self) -> None:
         self.found: list[Issue] = []
 
     def add(self, where: str, kind: str, message: str, column: str = "") -> None:
-        """Keep one more; the reading ends at a hundred thousand."""
+        """Add one; the reading ends at a hundred thousand."""
         self.found.append(Issue(where, kind, message, column))
         if len(self.found) >= MOST_ISSUES:
             self.raise_any()
 
-    def add_name(self, where: str, name: str) -> bool:
-        """Keep what is wrong with an image name; whether anything is."""
-        problem = name_problem(name)
-        if problem is not None:
-            self.add(where, "image name", f"image {name!r}: {problem}")
-        return problem is not None
-
-    def add_names(self, names: Sequence[str], where: Callable[[int], str]) -> None:
-        """The same for many names."""
-        for place, problem in odd_names(names).items():
+    def add_names(self, names: Sequence[str], where: Callable[[int], str]) -> bool:
+        """Add what is wrong with image names; whether anything is."""
+        problems = odd_names(names)
+        for place, problem in problems.items():
             self.add(where(place), "image name", f"image {names[place]!r}: {problem}")
+        return bool(problems)
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -91,14 +70,9 @@ class Issues:
         try:
             yield
         except LabelFileError as error:
-            if len(error.issues) > 1:  # all that were found so far: too many
+            if len(error.issues) > 1:  # all so far: too many
                 raise
-            self.extend(error.issues)
-
-    def extend(self, issues: Iterable[Issue]) -> None:
-        """Keep issues that were found elsewhere."""
-        for each in issues:
-            self.add(each.where, each.kind, each.message, each.column)
+            self.found += error.issues
 
     def raise_any(self) -> None:
         """Stop here if there was an issue."""
@@ -106,6 +80,6 @@ class Issues:
             raise LabelFileError(self.found)
 
     def stop(self, where: str, kind: str, message: str) -> NoReturn:
-        """An issue after which nothing can be read."""
+        """Add an issue after which nothing can be read."""
         self.found.append(Issue(where, kind, message))
         raise LabelFileError(self.found)

@@ -7,10 +7,16 @@ from typing import Any
 
 from g2netpl.labels.files import each_file, ensure_local, named
 from g2netpl.labels.io import folders, tables
-from g2netpl.labels.io.aliases import renamed, unused_note, with_aliases
-from g2netpl.labels.io.issues import Issue, LabelFileError, naming_source
-from g2netpl.labels.io.merging import below, merge
-from g2netpl.labels.io.options import ReadOptions, class_problem, in_class_order, places
+from g2netpl.labels.io.issues import Issue, LabelFileError
+from g2netpl.labels.io.merging import merge
+from g2netpl.labels.io.options import (
+    ReadOptions,
+    class_problem,
+    in_class_order,
+    renamed,
+    unused_note,
+    with_aliases,
+)
 from g2netpl.labels.io.registry import (
     FORMATS,
     Paths,
@@ -55,6 +61,13 @@ def read_labels(
         raise LabelFileError(error.issues, _LEARN_SOME) from None
 
 
+def read_matching(
+    files: Paths, table: LabelTable, format: str | None = None, options: ReadOptions = USUAL
+) -> LabelTable:
+    """More label files, with the classes of a table; those that they lack are unobserved."""
+    return _read_all(files, format, replace(options, classes=table.classes))
+
+
 def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTable:
     paths = each_file(files)
     if not paths:
@@ -76,17 +89,16 @@ def _check_there(path: Path) -> None:
 
 def _read_one(file: str, format: str | None, options: ReadOptions) -> LabelTable:
     path = ensure_local(file)
-    with naming_source(path, file):
-        _check_there(path)
-        row = find_format(path, format)
-        try:
-            return row.read(path, options)
-        except LabelFileError:
-            raise
-        except InputError as problem:  # name the file once
-            text = str(problem)
-            says_where = text.startswith((f"{path}:", f"{folder_of(path)}/", f"{path.parent}/"))
-            raise InputError(text if says_where else f"{path}: {text}") from None
+    _check_there(path)
+    row = find_format(path, format)
+    try:
+        return row.read(path, options)
+    except LabelFileError:
+        raise
+    except InputError as problem:  # name the file once
+        text = str(problem)
+        says_where = text.startswith((f"{path}:", f"{folder_of(path)}/", f"{path.parent}/"))
+        raise InputError(text if says_where else f"{path}: {text}") from None
 
 
 def _read_joined(paths: Sequence[str], format: str | None, options: ReadOptions) -> LabelTable:
@@ -104,7 +116,8 @@ def _read_joined(paths: Sequence[str], format: str | None, options: ReadOptions)
         try:
             table = _read_one(path, format, replace(options, classes=known))
             names += table.classes
-            read[path] = below(in_class_order(renamed(table, aliases), options, path), way)
+            table = in_class_order(renamed(table, aliases), options, path)
+            read[path] = table.with_images([f"{way}{name}" for name in table.images])
         except LabelFileError as error:
             issues += error.issues
     if issues:
@@ -115,30 +128,6 @@ def _read_joined(paths: Sequence[str], format: str | None, options: ReadOptions)
         notes.append(f"the files are in different folders: {how}")
     table = merge(read, options.contradictions)
     return table.with_notes((*table.notes, *notes))
-
-
-def read_matching(
-    files: Paths, table: LabelTable, format: str | None = None, options: ReadOptions = USUAL
-) -> LabelTable:
-    """More label files, which must have the same classes; their columns are put in order."""
-    paths = [ensure_local(file) for file in each_file(files)]
-    if any(
-        path.exists() and not find_format(path, format).lists_classes(path, options)
-        for path in paths
-    ):
-        return _read_all(files, format, replace(options, classes=table.classes))
-    other = read_labels(files, format, replace(options, classes=None))
-    found = places(other.classes, table.classes)
-    unlike = [name for name, place in zip(other.classes, found, strict=True) if place is None]
-    lacking = [name for place, name in enumerate(table.classes) if place not in set(found)]
-    odd = sorted(unlike + lacking)
-    if odd:
-        side = "only here" if odd[0] in other.classes else "missing here"
-        raise InputError(
-            f"{named(files)}: its classes differ from the training file's in {len(odd)}: "
-            f"{odd[0]!r} is {side}"
-        )
-    return other.with_classes(table.classes, [place for place in found if place is not None])
 
 
 def write_labels(table: LabelTable, path: str | Path, format: str | None = None) -> list[str]:

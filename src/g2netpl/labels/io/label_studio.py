@@ -110,7 +110,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     builder = TableBuilder(lambda place: f"{path}: [{place}]", options.classes, issues)
     is_unique = len({task.name for task in tasks}) == len({task.path for task in tasks})
     for place, task in enumerate(tasks):
-        row = builder.new_image(place, task.name if is_unique else task.path)
+        row = builder.image(place, task.name if is_unique else task.path)
         for result in task.results or ():
             label = NEGATIVE if result.from_name == _ABSENT else POSITIVE
             for name in vars(result.value).get(result.type, ()):

@@ -6,26 +6,15 @@ observed. If one says 1 and another 0 they contradict each other, and the user s
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from g2netpl.labels.io.columns import image_place
-from g2netpl.labels.io.frames import BOOK_ENDINGS, open_sheet
 from g2netpl.labels.io.groups import Groups
 from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues, LabelFileError
 from g2netpl.labels.io.options import Contradictions
-from g2netpl.labels.io.text import TEXT_ENDINGS
-from g2netpl.labels.names import plain_names
-from g2netpl.labels.table import (
-    NEGATIVE,
-    POSITIVE,
-    UNOBSERVED,
-    LabelTable,
-    check_size,
-)
-from g2netpl.utils.errors import InputError, counted
+from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable, check_size
+from g2netpl.utils.errors import counted
 
 _HINT = "correct one of the files, or say what counts with --contradictions unknown or last"
 
@@ -43,11 +32,11 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     labels = np.full((len(images), len(classes)), UNOBSERVED, dtype=np.int8)
     clashing: set[tuple[int, int]] = set()
     for table, row, column in zip(parts, rows, columns, strict=True):
-        cells, own = np.ix_(row, column), table.values
-        before, known = labels[cells], own != UNOBSERVED
-        at, which = np.nonzero(known & (before != UNOBSERVED) & (before != own))
+        cells, known = np.ix_(row, column), table.values != UNOBSERVED
+        before = labels[cells]
+        at, which = np.nonzero(known & (before != UNOBSERVED) & (before != table.values))
         clashing.update(zip(row[at].tolist(), column[which].tolist(), strict=True))
-        labels[cells] = np.where(known, own, before)
+        labels[cells] = np.where(known, table.values, before)
     notes = [f"{file}: {note}" for file, table in tables.items() for note in table.notes]
     shared = " and ".join(
         f"{(np.bincount(np.concatenate(places)) > 1).sum():,} of {len(names):,} {what}"
@@ -55,7 +44,8 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     )
     notes.append(f"{len(parts)} label files joined: {shared} are in more than one")
     if clashing:
-        issues = _issues(tables, images, classes, sorted(clashing))
+        some = [(images[row], classes[column]) for row, column in sorted(clashing)[:MOST_ISSUES]]
+        issues = _contradictions(tables, some)
         if rule == "refuse":
             raise LabelFileError(issues, _HINT)
         if rule == "unknown":
@@ -70,57 +60,21 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     return groups.on(LabelTable(images, classes, labels, notes))
 
 
-def below(table: LabelTable, way: str) -> LabelTable:
-    """The table with image names relative to a folder above: `photos/1.jpg` for `1.jpg`."""
-    return table.with_images([f"{way}{name}" for name in table.images]) if way else table
-
-
-def _issues(
-    tables: Mapping[str, LabelTable],
-    images: Sequence[str],
-    classes: Sequence[str],
-    clashes: Sequence[tuple[int, int]],
+def _contradictions(
+    tables: Mapping[str, LabelTable], clashes: Sequence[tuple[str, str]]
 ) -> list[Issue]:
     """Each contradiction, at the later of the first files that say 1 and 0."""
-    some = clashes[:MOST_ISSUES]
-    lines = {file: lines_of(Path(file), {images[row] for row, _ in some}) for file in tables}
     row_of = {file: {name: at for at, name in enumerate(t.images)} for file, t in tables.items()}
-    order = {file: number for number, file in enumerate(tables)}
-
-    def place(file: str, image: str) -> str:
-        line = lines[file].get(image)
-        return file if line is None else f"{file}:{line}"
-
-    def says(file: str, image: str, name: str) -> int:
-        table, row = tables[file], row_of[file].get(image)
-        if row is None or name not in table.classes:
-            return UNOBSERVED
-        return int(table.values[row, table.classes.index(name)])
-
     issues = []
-    for row, column in some:
-        image, name = images[row], classes[column]
-        said = {file: says(file, image, name) for file in tables}
-        yes, no = (next(f for f, s in said.items() if s == sign) for sign in (POSITIVE, NEGATIVE))
-        there, here = sorted((yes, no), key=order.__getitem__)
-        words = ("positive", "negative") if here == yes else ("negative", "positive")
+    for image, name in clashes:
+        files = {0: "", 1: ""}  # the first that says so
+        for file, table in tables.items():
+            if image in row_of[file] and name in table.classes:
+                label = int(table.values[row_of[file][image], table.classes.index(name)])
+                files[label] = files.get(label) or file
+        here = max(files[0], files[1], key=list(tables).index)
+        is_positive = here == files[POSITIVE]
+        words = ("positive", "negative") if is_positive else ("negative", "positive")
         message = f"image {image!r}, class {name!r}: {words[0]} here, {words[1]} in "
-        issues.append(Issue(place(here, image), "contradiction", message + place(there, image)))
+        issues.append(Issue(here, "contradiction", f"{message}{files[0 if is_positive else 1]}"))
     return issues
-
-
-def lines_of(path: Path, names: set[str]) -> dict[str, int]:
-    """The first line of each of these images in a table; nothing in other files."""
-    if not path.is_file() or path.suffix.lower() not in (*TEXT_ENDINGS, *BOOK_ENDINGS):
-        return {}
-    try:
-        sheet = open_sheet(path, Issues())
-        place = image_place(sheet, range(sheet.width)) or 0
-        cells = plain_names(sheet.load([place])[place].to_pylist())
-    except InputError:  # something else under this name
-        return {}
-    found: dict[str, int] = {}
-    for row, name in enumerate(cells):
-        if name in names:
-            found.setdefault(name, int(sheet.places[row]))
-    return found

@@ -45,7 +45,8 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     issues, names = Issues(), dict[str, int]()
     for line, text in numbered_lines(path, issues):
         name = normalize_name(plain_name(text.replace("\\", "/")))
-        if not issues.add_name(f"{path}:{line}", name) and name in names:
+        where = f"{path}:{line}".format
+        if not issues.add_names([name], where) and name in names:
             message = f"image {name!r} is listed already on line {names[name]}"
             issues.add(f"{path}:{line}", "image listed twice", message)
         names.setdefault(name, line)

@@ -33,8 +33,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         message = f"expected the columns {', '.join(_COLUMNS)}; got {came!r}"
         issues.stop(sheet.header_place, "header", message)
     places = [sheet.header.index(name) for name in _COLUMNS]
-    cells = sheet.load(places)
-    images, names, values = (cells[place].to_pylist() for place in places)
+    images, names, values = (sheet.texts(place).to_pylist() for place in places)
     builder = TableBuilder(sheet.at, options.classes, issues)
     for line, image, code, cell in zip(sheet.places, images, names, values, strict=True):
         value = _VALUES.get(cell.strip())
@@ -44,8 +43,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
             continue
         row, name = builder.image(line, _image_name(image.strip())), code.strip()
         builder.label(line, row, descriptions.get(name, name), value)
-    if sheet.broken is not None:
-        issues.stop(*sheet.broken)
     return builder.table(options.absent_value("unobserved"))
 
 
@@ -61,7 +58,7 @@ def _descriptions(path: Path, issues: Issues) -> dict[str, str]:
         if sheet.width != 2:
             message = f"expected 2 cells, got {sheet.width}"
             issues.stop(sheet.header_place, "number of cells", message)
-        cells = sheet.load([0, 1])
-        rows = [sheet.header, *zip(cells[0].to_pylist(), cells[1].to_pylist(), strict=True)]
+        codes, titles = (sheet.texts(place).to_pylist() for place in (0, 1))
+        rows = [sheet.header, *zip(codes, titles, strict=True)]
         names |= {code.strip(): name.strip() for code, name in rows if code != "LabelName"}
     return names

@@ -1,20 +1,22 @@
-"""How a label file is to be read, and lists of classes."""
+"""How a label file is to be read: options, lists of classes, other names of classes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from g2netpl.labels.io.issues import Issues, LabelFileError
 from g2netpl.labels.io.text import numbered_lines
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, per_class
-from g2netpl.utils.errors import InputError, did_you_mean
+from g2netpl.utils.errors import InputError, closest, did_you_mean
 
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
-Duplicates = Literal["refuse", "unite"]
 TagLevel = int | Literal["leaf", "all"]
+_FORM = "'other name = class'"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,6 @@ class ReadOptions:
     image_column: str | None = None  # of tables; None: by its name, as all columns
     tags_column: str | tuple[str, ...] | None = None  # one, or several
     ignore_columns: tuple[str, ...] = ()
-    duplicates: Duplicates = "refuse"  # rows of one image with different labels
     minus_one: Absent | None = None  # what -1 in a class column means
     encoding: str | None = None  # of a text without a byte order mark; None: UTF-8
     level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which are classes
@@ -42,21 +43,20 @@ class ReadOptions:
         return NEGATIVE if (self.absent or usual) == "negative" else UNOBSERVED
 
 
+# classes
+
+
 def in_class_order(table: LabelTable, options: ReadOptions, where: str) -> LabelTable:
     """The table with exactly the classes that the options list, in that order."""
     if options.classes is None or options.classes == table.classes:
         return table
-    issues = Issues()
-    found = dict(zip(table.classes, places(table.classes, options.classes), strict=True))
-    for name, place in found.items():
+    issues, found = Issues(), places(table.classes, options.classes)
+    for name, place in zip(table.classes, found, strict=True):
         if place is None:
-            issues.add(
-                where, "unknown class", unknown_class(name, options.classes, len(issues.found))
-            )
+            hint = unknown_class(name, options.classes, len(issues.found))
+            issues.add(where, "unknown class", hint)
     issues.raise_any()
-    return table.with_classes(
-        options.classes, [place for place in found.values() if place is not None]
-    )
+    return table.with_classes(options.classes, [place for place in found if place is not None])
 
 
 def places(names: Sequence[str], known: Sequence[str]) -> list[int | None]:
@@ -81,10 +81,8 @@ def check_classes(classes: Sequence[str], where: str, issues: Issues) -> None:
     """Report names that cannot be classes, and those that are there twice."""
     seen = set()
     for place, name in enumerate(classes):
-        problem = class_problem(name)
-        if not name:
-            problem = f"column {place + 2} has no class name"
-        elif name in seen:
+        problem = class_problem(name) if name else f"column {place + 2} has no class name"
+        if problem is None and name in seen:
             problem = f"class {name!r} is listed twice"
         if problem is not None:
             issues.add(where, "header", problem)
@@ -112,7 +110,79 @@ def read_classes(path: str | Path) -> tuple[str, ...]:
     return tuple(names)
 
 
+def read_class_list(path: Path, options: ReadOptions) -> LabelTable:
+    """Only classes, for runs that predict by class names; any text may be one, so ask by name."""
+    classes = read_classes(path)
+    return LabelTable((), classes, np.zeros((0, len(classes)), dtype=np.int8))
+
+
 def silent_classes(table: LabelTable) -> list[str]:
     """A note on classes that a format without a list of classes cannot keep."""
     silent = int((per_class(table.values) == 0).sum())
     return [f"{silent:,} classes without any label are not in the file"] if silent else []
+
+
+# aliases
+
+
+def read_aliases(path: str | Path) -> dict[str, str]:
+    """The class of every other name, of lines `other name = class`; # begins a comment."""
+    issues = Issues()
+    classes: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for line, text in numbered_lines(Path(path), issues):
+        if text.startswith("#"):
+            continue
+        name, _, name_of = (normalize_name(part.strip()) for part in text.partition("="))
+        problem = class_problem(name) or class_problem(name_of)
+        if text.count("=") != 1 or not name or not name_of:
+            problem = f"expected {_FORM}, got {text!r:.80}"
+        elif name == name_of:
+            problem = f"{name!r} is named as another name of itself"
+        elif name in lines:
+            problem = f"{name!r} is another name already in line {lines[name]}; keep one of the two"
+        if problem is None:
+            classes[name], lines[name] = name_of, line
+        else:
+            issues.add(f"{path}:{line}", "alias", problem)
+    for name, name_of in classes.items():
+        if name_of in classes:
+            message = f"{name_of!r} is itself another name of {classes[name_of]!r}"
+            message += f" (line {lines[name_of]}); name that class here"
+            issues.add(f"{path}:{lines[name]}", "alias", message)
+    issues.raise_any()
+    if not classes:
+        raise InputError(f"{path}: expected {_FORM}, one per line; the file is empty")
+    return classes
+
+
+def renamed(table: LabelTable, aliases: Mapping[str, str]) -> LabelTable:
+    """The table with one class for all its names, at the place of the first.
+
+    If the file knows an image under two names, it is positive if one of them is.
+    """
+    names = [aliases.get(name, name) for name in table.classes]
+    place = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return table.with_classes(list(place), [place[name] for name in names]) if aliases else table
+
+
+def with_aliases(
+    classes: tuple[str, ...] | None, aliases: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    """The classes that there may be, and their other names."""
+    if classes is None:
+        return None
+    others = [name for name, name_of in aliases.items() if name_of in classes]
+    return (*classes, *(name for name in others if name not in classes))
+
+
+def unused_note(aliases: Mapping[str, str], classes: Iterable[str]) -> list[str]:
+    """A note on other names that none of the classes has, which may be misspelt."""
+    there = set(classes)
+    unused = [name for name in aliases if name not in there]
+    if not unused:
+        return []
+    near = closest(unused[0], there)
+    hint = "" if near is None else f"; did you mean {near!r}?"
+    count = f"{len(unused):,} of the {len(aliases):,} names in --aliases"
+    return [f"no class here is called {unused[0]!r} ({count}){hint}"]

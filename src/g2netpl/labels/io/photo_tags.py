@@ -41,7 +41,7 @@ def read(path: Path, reading: ReadOptions) -> LabelTable:
     names, library, counter = list_images(path), Library(path), _Counter(reading)
     collector = TableBuilder(lambda place: f"{path}/{names[place]}", reading.classes, Issues())
     for place, name in enumerate(names):
-        row = collector.next_image(place, name)
+        row = collector.image(place, name)
         for tag in counter.classes(library.photo(name)):
             collector.label(place, row, tag, POSITIVE)
     notes = counter.notes()

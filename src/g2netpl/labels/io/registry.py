@@ -7,7 +7,6 @@ from typing import Any
 
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import (
-    class_list,
     coco,
     folders,
     huggingface,
@@ -19,7 +18,7 @@ from g2netpl.labels.io import (
     tables,
     voc,
 )
-from g2netpl.labels.io.options import ReadOptions
+from g2netpl.labels.io.options import ReadOptions, read_class_list
 from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.errors import InputError, did_you_mean
@@ -44,28 +43,22 @@ class Format:
     endings: tuple[str, ...] = ()  # of files to be written
     image_folder: Callable[[Path], Path] = folder_of  # the images' folder by default
     lists_all: bool = False  # other images in the folder belong to other splits of the data set
-    lists_classes: Callable[[Path, ReadOptions], bool] = lambda path, options: True
-    """Whether it names also a class without any label."""
     unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None
     """Write the pictures that are inside the file into a folder."""
 
 
 def _format(module: Any, summary: str, *endings: str, **more: Any) -> Format:
     """What a module can do: `can_read` and `read`, perhaps `write` and other fields of Format."""
-    names = ("can_read", "read", "write", "image_folder", "lists_classes", "unpack")
+    names = ("can_read", "read", "write", "image_folder", "unpack")
     found = {name: getattr(module, name) for name in names if hasattr(module, name)}
     return Format(summary, **{**found, "endings": endings, **more})
 
 
-_UNLISTED: dict[str, Any] = {"lists_classes": lambda path, options: False}
 FORMATS: dict[str, Format] = {
-    "openimages": _format(
-        openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label", **_UNLISTED
-    ),
+    "openimages": _format(openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label"),
     "tags": Format(
         "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`",
         *(tables.is_tags, tables.read_tags, tables.write_tags),
-        **_UNLISTED,
     ),
     "csv": _format(
         tables, "CSV with `image` and a column per class: 1, 0, or empty for unknown", ".csv"
@@ -89,7 +82,7 @@ FORMATS: dict[str, Format] = {
     "coco": _format(
         coco, "COCO's instances JSON, and LVIS's with known negatives", ".json", lists_all=True
     ),
-    "label-studio": _format(label_studio, "Label Studio's tasks, JSON", **_UNLISTED),
+    "label-studio": _format(label_studio, "Label Studio's tasks, JSON"),
     "voc": _format(
         voc, "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt", lists_all=True
     ),
@@ -105,14 +98,14 @@ FORMATS: dict[str, Format] = {
         folders,
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
         "metadata.jsonl",
-        **_UNLISTED,
     ),
-    "classes": _format(class_list, "class names, one per line, without any label"),
+    "classes": Format(
+        "class names, one per line, without any label", lambda path: False, read_class_list
+    ),
     "photo-tags": _format(
         photo_tags,
         "a folder of photos with tags in them (XMP, IPTC) or in .xmp sidecars next to them",
         can_read=lambda path: False,  # any folder may hold photos: it is asked for by name
-        **_UNLISTED,
     ),
 }
 

@@ -9,29 +9,30 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import openpyxl
 import pandas as pd
+from openpyxl.cell.cell import MergedCell
 
-from g2netpl.labels.io.cells import cell_tags, label_of
-from g2netpl.labels.io.columns import ADDED, Columns, find_columns
-from g2netpl.labels.io.frames import PARQUET_ENDINGS, Sheet, read_parquet
+from g2netpl.labels.io.cells import cell_tags
+from g2netpl.labels.io.columns import ADDED, Columns, find_columns, image_names
+from g2netpl.labels.io.frames import PARQUET_ENDINGS, Sheet, label_of, read_parquet
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.tables import can_read, is_book, is_parquet, open_table
 from g2netpl.labels.io.text import encoding_of, read_bytes
-from g2netpl.labels.io.writing import book_cell, load_openpyxl, save_book
+from g2netpl.labels.io.writing import book_cell, save_book
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_write, write_bytes, writing
 
 Edits = Mapping[int, Mapping[int, str]]  # new texts by line (or row of Parquet) and column
-_WORDS = {POSITIVE: "1", NEGATIVE: "0"}
 
 
 def is_sheet(path: Path) -> bool:
@@ -60,57 +61,61 @@ def complete_sheet(
     """
     if not is_sheet(source):
         raise InputError(f"{source}: not a CSV file, workbook or Parquet file")
-    sheet = open_table(source, Issues(), options)
-    columns, aliases = find_columns(sheet, options), options.aliases or {}
-    places = {columns.image, *columns.tags, *columns.classes}
-    cells = sheet.load(sorted(places, key=lambda place: place != columns.image))
-    if sheet.broken is not None:
-        sheet.issues.stop(*sheet.broken)
-    texts = {place: cells[place].to_pylist() for place in places}
-    row_of = {normalize_name(name): row for row, name in enumerate(table.images)}
-    names = [normalize_name(name) for name in columns.names(texts[columns.image])]
-    row_of |= {
-        name: row_of[known] for name, known in match_known(names, row_of, str(source)).items()
-    }
-    rows = [row_of.get(name, -1) for name in names]
-    words, edits = _style(columns, texts), dict[int, dict[int, str]]()
-    seen: set[int] = set()
+    sheet = open_table(source, options)
+    columns = find_columns(sheet, options)
+    texts = {place: sheet.texts(place).to_pylist() for place in (*columns.tags, *columns.classes)}
+    rows = _rows_of(sheet, columns, table)
+    words = _style(columns, texts)
+    edits, seen = dict[int, dict[int, str]](), set[int]()
     for at, row in enumerate(rows):
         if row < 0:
             continue
         new = [] if row in seen else np.flatnonzero(added[row]).tolist()
         seen.add(row)
-        here = {place: texts[place][at] for place in places}
+        here = {place: cells[at] for place, cells in texts.items()}
         if columns.tags:
-            edit = _tags_edit(sheet, columns, here, new, table, options)
+            more = [table.classes[column] for column in new]
+            edit = _tags_edit(sheet, columns, here, more, options)
         else:
-            labels = dict(zip(table.classes, table.values[row].tolist(), strict=True))
-            named = {at: aliases.get(sheet.header[at], sheet.header[at]) for at in columns.classes}
-            unknown = [at for at in columns.classes if label_of(here[at]) == UNOBSERVED]
-            told = {at: words.get(labels.get(named[at], UNOBSERVED), "") for at in unknown}
-            edit = {at: word for at, word in told.items() if word}
+            edit = _labels_edit(sheet, columns, here, table, row, words, options)
         if new:
-            edit[_added_place(sheet)] = "; ".join(_with_chance(table, row, new, probabilities))
+            edit[_added_place(sheet)] = "; ".join(
+                table.classes[column]
+                + ("" if probabilities is None else f" {probabilities[row, column]:.2f}")
+                for column in new
+            )
         if edit:
             edits[int(sheet.places[at])] = edit
     notes = []
-    missing = rows.count(-1)
-    if missing:
-        notes.append(f"{missing:,} rows of {source} have no image of the run: unchanged")
+    if -1 in rows:
+        notes.append(f"{rows.count(-1):,} rows of {source} have no image of the run: unchanged")
     if target.suffix.lower() != source.suffix.lower():
         notes.append(f"{source} comes back as {target.suffix}: {target}")
     with writing(target):
-        _write(source, target, sheet, edits, options)
+        if source.suffix.lower() in PARQUET_ENDINGS:
+            _write_parquet(source, target, sheet, edits)
+        elif sheet.delimiter is None:
+            _write_book(source, target, sheet, edits)
+        else:
+            _write_text(source, target, sheet, edits, options)
     return notes
 
 
+def _rows_of(sheet: Sheet, columns: Columns, table: LabelTable) -> list[int]:
+    """The row of the table for each row of the sheet, -1 where there is none."""
+    row_of = {normalize_name(name): row for row, name in enumerate(table.images)}
+    names = [normalize_name(name) for name in image_names(sheet, columns.image)[0]]
+    meant = match_known(names, row_of, str(sheet.path))
+    return [row_of.get(meant.get(name, name), -1) for name in names]
+
+
 def _style(columns: Columns, texts: Mapping[int, Sequence[str]]) -> dict[int, str]:
-    """How the sheet writes positives and negatives, as `x` or `TRUE`."""
+    """How the sheet writes positives and negatives, as `x` or `TRUE`; "" where it writes none."""
     cells = Counter(cell.strip() for place in columns.classes for cell in texts[place])
-    words = dict(_WORDS)
-    for sign in words:
+    words = {}
+    for sign in (POSITIVE, NEGATIVE):
         written = [cell for cell, _ in cells.most_common() if cell and label_of(cell) == sign]
-        words[sign] = written[0] if written else ("" if sign == NEGATIVE and cells else words[sign])
+        words[sign] = written[0] if written else "1" if sign == POSITIVE else ""
     return words
 
 
@@ -119,51 +124,52 @@ def _added_place(sheet: Sheet) -> int:
     return sheet.header.index(ADDED) if ADDED in sheet.header else sheet.width
 
 
+def _labels_edit(
+    sheet: Sheet,
+    columns: Columns,
+    here: Mapping[int, str],
+    table: LabelTable,
+    row: int,
+    words: Mapping[int, str],
+    options: ReadOptions,
+) -> dict[int, str]:
+    """The unknown cells of class columns, with the labels in the sheet's own words."""
+    labels, aliases = (
+        dict(zip(table.classes, table.values[row].tolist(), strict=True)),
+        options.aliases or {},
+    )
+    edit = {}
+    for place in columns.classes:
+        name = sheet.header[place]
+        word = words.get(labels.get(aliases.get(name, name), UNOBSERVED), "")
+        if word and label_of(here[place]) == UNOBSERVED:
+            edit[place] = word
+    return edit
+
+
 def _tags_edit(
     sheet: Sheet,
     columns: Columns,
     here: Mapping[int, str],
-    new: Sequence[int],
-    table: LabelTable,
+    new: Sequence[str],
     options: ReadOptions,
 ) -> dict[int, str]:
     """The last cell of tags that is not empty, with the new tags in its own style."""
     filled = [place for place in columns.tags if here[place].strip()]
     place = filled[-1] if filled else columns.tags[0]
-    cell, separator = here[place], options.separator or sheet.separators
+    separator = options.separator or sheet.separators
     there = {tag for each in columns.tags for tag in cell_tags(here[each], separator)}
     there |= {(options.aliases or {}).get(tag, tag) for tag in there}
-    more = [table.classes[column] for column in new if table.classes[column] not in there]
+    more, text = [name for name in new if name not in there], here[place].strip()
     if not more:
         return {}
-    text = cell.strip()
     if text[:1] == "[" and text[-1:] == "]":
         tags = [*cell_tags(text, separator), *more]
         return {place: str(tags) if "'" in text else json.dumps(tags, ensure_ascii=False)}
     used = [mark for mark in f"{separator}," if mark in text]
     mark = used[0] if used else separator[0] if options.separator is None else separator
     space = " " if f"{mark} " in text else ""
-    return {place: f"{mark}{space}".join([*([cell.rstrip()] if text else []), *more])}
-
-
-def _with_chance(
-    table: LabelTable,
-    row: int,
-    new: Sequence[int],
-    probabilities: npt.NDArray[np.floating] | None,
-) -> Iterator[str]:
-    for column in new:
-        chance = "" if probabilities is None else f" {probabilities[row, column]:.2f}"
-        yield f"{table.classes[column]}{chance}"
-
-
-def _write(source: Path, target: Path, sheet: Sheet, edits: Edits, options: ReadOptions) -> None:
-    if source.suffix.lower() in PARQUET_ENDINGS:
-        _write_parquet(source, target, sheet, edits)
-    elif sheet.delimiter is None:
-        _write_book(source, target, sheet, edits)
-    else:
-        _write_text(source, target, sheet, edits, options)
+    return {place: f"{mark}{space}".join([*([here[place].rstrip()] if text else []), *more])}
 
 
 def _write_text(
@@ -172,49 +178,46 @@ def _write_text(
     """CSV with the delimiter, encoding, byte order mark and line ends of the source."""
     content = read_bytes(source)
     encoding = encoding_of(content, options.encoding)
-    text = content.decode(encoding)
-    end = "\r\n" if "\r\n" in text else "\n"
-    out = io.StringIO(newline="")
-    mark = sheet.delimiter or ","
-    first = text.partition("\n")[0]
-    quotes = first.count('"') >= 2 * sheet.width
-    writer = csv.writer(out, delimiter=mark, lineterminator=end, quoting=1 if quotes else 0)
-    added = _added_place(sheet)
-    reader, began = csv.reader(io.StringIO(text, newline=""), delimiter=mark), 0
+    text, out = content.decode(encoding), io.StringIO(newline="")
+    writer = csv.writer(
+        out,
+        delimiter=sheet.delimiter or ",",
+        lineterminator="\r\n" if "\r\n" in text else "\n",
+        quoting=1 if text.partition("\n")[0].count('"') >= 2 * sheet.width else 0,
+    )
+    added, width = _added_place(sheet), sheet.width
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=sheet.delimiter or ",")
+    began = 0
     for row in reader:
         line, began = began + 1, reader.line_num
         if row and line >= (sheet.line or 0):
-            row = [*row, *[""] * (added + 1 - len(row))]
-            row = [*row[: sheet.width], *row[sheet.width : added + 1]]
-            for place, cell in (
-                {added: ADDED} if line == sheet.line else edits.get(line, {})
-            ).items():
-                row[place] = cell
+            row = [*row, *[""] * (width - len(row))][: max(width, added + 1)]
+            row = [*row[:width], *[""] * (added + 1 - width)]
+            changed = {added: ADDED} if line == sheet.line else edits.get(line, {})
+            row = [changed.get(place, cell) for place, cell in enumerate(row)]
         writer.writerow(row)
-    with writing(target):
-        write_bytes(target, out.getvalue().encode(encoding))
+    write_bytes(target, out.getvalue().encode(encoding))
 
 
 def _write_book(source: Path, target: Path, sheet: Sheet, edits: Edits) -> None:
     """A workbook with its other sheets; old formats are copied cell by cell."""
-    openpyxl = load_openpyxl()
     if source.suffix.lower() in (".xlsx", ".xlsm", ".xltx"):
         keep = source.suffix.lower() == ".xlsm"
         book = openpyxl.load_workbook(io.BytesIO(read_bytes(source)), keep_vba=keep)
-        page = next(each for each in book.worksheets if each.sheet_state == "visible")
+        page: Any = next(each for each in book.worksheets if each.sheet_state == "visible")
     else:
         book = openpyxl.Workbook()
         book.remove(book.active)
         for name, frame in pd.read_excel(source, None, header=None, engine="calamine").items():
-            added = book.create_sheet(str(name)[:31])
+            copy = book.create_sheet(str(name)[:31])
             for cells in frame.itertuples(index=False):
-                added.append([None if pd.isna(cell) else cell for cell in cells])
+                copy.append([None if pd.isna(cell) else cell for cell in cells])
         page = book.worksheets[0]
     page.cell(sheet.line, _added_place(sheet) + 1, ADDED)
-    for line, cells in edits.items():
-        for place, text in cells.items():
+    for line, changed in edits.items():
+        for place, text in changed.items():
             cell = page.cell(line, place + 1)
-            if type(cell).__name__ != "MergedCell":  # which shows the text of the first
+            if not isinstance(cell, MergedCell):  # which shows the text of the first
                 cell.value = int(text) if text in ("0", "1") else book_cell(text, target)
     save_book(book, target)
 
@@ -227,16 +230,10 @@ def _write_parquet(source: Path, target: Path, sheet: Sheet, edits: Edits) -> No
             continue
         column = frame[name].astype(object)
         for row, text in changed.items():
-            before: Any = column.iloc[row]
-            is_list = isinstance(before, np.ndarray | list)
+            is_list = isinstance(column.iloc[row], np.ndarray | list)
             column.iloc[row] = json.loads(text) if is_list else int(text) if text in "01" else text
-        numbers = all(cell is None or cell in (0, 1) for cell in column if not _is_list(cell))
-        is_number = frame[name].dtype.kind in "iufb" and numbers
+        is_number = frame[name].dtype.kind in "iufb" and set(changed.values()) <= {"0", "1"}
         frame[name] = column.astype(frame[name].dtype) if is_number else column
     frame[ADDED] = [edits.get(row, {}).get(_added_place(sheet), "") for row in range(len(frame))]
     with atomic_write(target) as file:
         frame.to_parquet(file, index=False)
-
-
-def _is_list(cell: object) -> bool:
-    return isinstance(cell, np.ndarray | list)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.merging import lines_of
 from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
@@ -20,6 +19,7 @@ from g2netpl.labels.table import (
     per_class,
     per_image,
 )
+from g2netpl.utils.errors import listed
 
 HINT = (
     "every labelled image has exactly one positive; if each shows one class, as a photo of one "
@@ -42,22 +42,15 @@ def looks_single_label(labels: LabelMatrix) -> bool:
 
 def complete_single_labels(table: LabelTable, where: str | Path = "labels") -> LabelTable:
     """The table with all that one class per image implies; contradictions are issues."""
-    values = table.values.copy()
+    values, issues, names = table.values.copy(), Issues(), np.array(table.classes, dtype=object)
     positives, negatives = (per_image(values, sign) for sign in (POSITIVE, NEGATIVE))
-    wrong = np.flatnonzero((positives > 1) | (negatives == values.shape[1])).tolist()
-    if wrong:
-        issues, names = Issues(), np.array(table.classes, dtype=object)
-        lines = lines_of(Path(where), {table.images[row] for row in wrong})
-        for row in wrong:
-            image, found = table.images[row], names[table.values[row] == POSITIVE]
-            first = ", ".join(map(repr, found[:3])) + (", …" if len(found) > 3 else "")
-            has = f"has {len(found)} positives, {first}" if len(found) else "lacks all classes"
-            place = f"{where}:{lines[image]}" if image in lines else str(where)
-            message = (
-                f"image {image!r} {has}; expected one class with --single-label: correct it or "
-            )
-            issues.add(place, "one class per image", f"{message}leave out --single-label")
-        issues.raise_any()
+    for row in np.flatnonzero((positives > 1) | (negatives == values.shape[1])).tolist():
+        found = list(map(repr, names[values[row] == POSITIVE]))
+        has = f"has {len(found)} positives, {listed(found, 3)}" if found else "lacks all classes"
+        message = f"image {table.images[row]!r} {has}; expected one class with --single-label: "
+        message += "correct it or leave out --single-label"
+        issues.add(str(where), "one class per image", message)
+    issues.raise_any()
     lasts = np.flatnonzero((positives == 0) & (negatives == values.shape[1] - 1))
     values[lasts, (values[lasts] == UNOBSERVED).argmax(axis=1)] = POSITIVE
     values[(values == UNOBSERVED) & (positives == 1)[:, None]] = NEGATIVE

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from g2netpl.labels.io.duplicates import wide_table
+from g2netpl.labels.io.builder import wide_table
 from g2netpl.labels.io.groups import Groups
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes

@@ -11,42 +11,45 @@ from shlex import quote
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from g2netpl.labels.io.builder import TableBuilder
-from g2netpl.labels.io.cells import (
-    NO_LABEL,
-    label_column,
-    looks_separated,
-    separated_issue,
-    split_cells,
-    tags_cell,
+from g2netpl.labels.io.builder import TableBuilder, united_note, wide_table
+from g2netpl.labels.io.cells import commas_separate, split_cells, tags_cell
+from g2netpl.labels.io.columns import (
+    GROUP,
+    Columns,
+    find_columns,
+    image_names,
+    is_image_header,
+    is_tag_header,
 )
-from g2netpl.labels.io.columns import Columns, find_columns, is_image_header, is_tag_header
-from g2netpl.labels.io.duplicates import united_note, wide_table
 from g2netpl.labels.io.frames import (
     BOOK_ENDINGS,
     PARQUET_ENDINGS,
-    Cells,
+    TEXT_ENDINGS,
     Sheet,
+    cell_text,
     delimiter_of,
+    label_of,
     open_sheet,
-    read_parquet,
     sheet_of_frame,
 )
-from g2netpl.labels.io.groups import GROUP, Groups
-from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues, LabelFileError
+from g2netpl.labels.io.groups import Groups
+from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
 from g2netpl.labels.io.text import beginning
 from g2netpl.labels.io.writing import sheet_written, write_columns
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size, per_class
 from g2netpl.utils.errors import InputError, listed
 
+_NO_LABEL = 9
+
 
 def can_read(path: Path) -> bool:
     """By its ending; a .txt file, as Excel saves "Unicode text", by its header."""
     ending = path.suffix.lower()
-    if not path.is_file() or ending not in (".csv", ".tsv", ".txt"):
+    if not path.is_file() or ending not in TEXT_ENDINGS:
         return False
     return ending != ".txt" or is_image_header(beginning(path).split("\t"))
 
@@ -69,16 +72,14 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in PARQUET_ENDINGS and path.is_file()
 
 
-def open_table(path: Path, issues: Issues, options: ReadOptions) -> Sheet:
+def open_table(path: Path, options: ReadOptions) -> Sheet:
     """The cells of any file of a table."""
-    if path.suffix.lower() in PARQUET_ENDINGS:
-        return sheet_of_frame(read_parquet(path, issues), path, issues)
-    return open_sheet(path, issues, options.encoding, "; separate tags by ';' or '|'")
+    return open_sheet(path, Issues(), options.encoding, "; separate tags by ';' or '|'")
 
 
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read a table of any kind; issues name the line or row."""
-    return read_sheet(open_table(path, Issues(), options), options)
+    return read_sheet(open_table(path, options), options)
 
 
 def read_frame(frame: pd.DataFrame, options: ReadOptions, name: str = "data frame") -> LabelTable:
@@ -90,7 +91,7 @@ def read_frame(frame: pd.DataFrame, options: ReadOptions, name: str = "data fram
 
 def read_tags(path: Path, options: ReadOptions) -> LabelTable:
     """The same of a file that must have a column of tags."""
-    sheet = open_table(path, Issues(), options)
+    sheet = open_table(path, options)
     if not find_columns(sheet, options).tags:
         came = ",".join(sheet.header)[:80]
         message = f"expected a header 'image,labels' or 'image,tags', got {came!r}"
@@ -100,36 +101,28 @@ def read_tags(path: Path, options: ReadOptions) -> LabelTable:
     return read_sheet(sheet, options)
 
 
-def lists_classes(path: Path, options: ReadOptions) -> bool:
-    """Whether the file names classes without any label: tags do not."""
-    try:
-        return not find_columns(open_table(path, Issues(), options), options).tags
-    except LabelFileError:
-        return True  # which the reading will report
-
-
 def read_sheet(
     sheet: Sheet, options: ReadOptions, images: Sequence[str] | None = None
 ) -> LabelTable:
     """The labels in a table; `images` are the names if no column has them as text."""
-    columns = find_columns(sheet, options)
-    others = (*columns.tags, columns.absent, columns.group)
-    cells = sheet.load([columns.image, *(place for place in others if place is not None)])
-    names = columns.names(cells[columns.image].to_pylist()) if images is None else list(images)
-    groups = Groups(sheet.issues)
+    columns, groups = find_columns(sheet, options), Groups(sheet.issues)
+    names, notes = image_names(sheet, columns.image) if images is None else (list(images), [])
+    notes = [*columns.notes, *notes]
     if columns.group is not None:
-        groups.add_all(sheet.where, names, cells[columns.group].to_pylist())
+        cells = sheet.texts(columns.group).to_pylist()
+        for row, (name, group) in enumerate(zip(names, cells, strict=True)):
+            groups.add(sheet.where(row), name, group)
     read = _read_tags if columns.tags else _read_wide
-    return read(sheet, columns, cells, names, groups, options)
+    return read(sheet, columns, names, groups, options, notes)
 
 
 def _read_wide(
     sheet: Sheet,
     columns: Columns,
-    cells: Cells,
     names: list[str],
     groups: Groups,
     options: ReadOptions,
+    notes: list[str],
 ) -> LabelTable:
     """Every class has a column."""
     issues, classes = Issues(), [sheet.header[place] for place in columns.classes]
@@ -137,29 +130,37 @@ def _read_wide(
     check_size(len(names), len(classes))
     values = np.empty((len(names), len(classes)), dtype=np.int8)
     odd: dict[str, str] = {}  # a cell of each column that holds other things than labels
-    wrong: list[tuple[int, int, str]] = []
+    wrong: list[tuple[int, int]] = []
     for column, place in enumerate(columns.classes):
-        labels, text_at = label_column(cells[place])
-        rows = np.flatnonzero(labels == NO_LABEL).tolist()
+        labels = _labels(sheet.cells[place])
+        rows = np.flatnonzero(labels == _NO_LABEL).tolist()
         if len(rows) > np.count_nonzero(labels != UNOBSERVED) - len(rows):
-            odd.setdefault(classes[column], text_at(rows[0]))
+            odd[classes[column]] = cell_text(sheet.cells[place].iloc[rows[0]])
         else:
-            wrong += [(row, column, text_at(row)) for row in rows[:MOST_ISSUES]]
+            wrong += [(row, column) for row in rows[:MOST_ISSUES]]
         labels[rows] = UNOBSERVED
         values[:, column] = labels
     issues.add_names(names, sheet.where)
-    for row, column, text in sorted(wrong):
-        name = classes[column]
+    for row, column in sorted(wrong):
+        name, text = classes[column], cell_text(sheet.cells.iat[row, columns.classes[column]])
         message = f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got {text[:40]!r}"
         issues.add(sheet.where(row), "cell", message, name)
     found = [*sheet.issues.found, *issues.found]
     if odd:
         found.insert(0, _other_columns(sheet, odd, len(classes)))
     sheet.issues.found[:] = sorted(found, key=lambda each: int(each.row or 0))
-    if sheet.broken is not None:
-        sheet.issues.stop(*sheet.broken)
-    where, header = sheet.where, sheet.header_place
-    return wide_table(names, classes, values, where, groups, options, header, columns.notes)
+    return wide_table(
+        names, classes, values, sheet.where, groups, options, sheet.header_place, notes
+    )
+
+
+def _labels(column: "pd.Series[Any]") -> npt.NDArray[np.int8]:
+    """The labels in a column, _NO_LABEL for other cells."""
+    codes, cells = pd.factorize(column)
+    known = [label_of(cell_text(cell)) for cell in cells]
+    labels = [_NO_LABEL if label is None else label for label in known]
+    found: npt.NDArray[np.int8] = np.array([*labels, UNOBSERVED], dtype=np.int8)[codes]
+    return found  # where a code of -1, a missing cell, is unobserved
 
 
 def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
@@ -177,51 +178,36 @@ def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
 def _read_tags(
     sheet: Sheet,
     columns: Columns,
-    cells: Cells,
     names: list[str],
     groups: Groups,
     options: ReadOptions,
+    notes: list[str],
 ) -> LabelTable:
     """The table of columns with tags."""
     lines = np.asarray(sheet.places, dtype=np.int64)
     builder = TableBuilder(sheet.at, options.classes, sheet.issues)
-    notes, row_of = list(columns.notes), np.arange(len(names))
-    if options.duplicates == "unite":
-        row_of, unique = pd.factorize(np.asarray(names, dtype=object))
-        first = np.unique(row_of, return_index=True)[1]
-        builder.add_images(unique.tolist(), lines[first].tolist())
-        notes += united_note(len(names) - len(unique))
-    else:
-        builder.add_images(names, sheet.places)
-    separator, asks = (
-        options.separator or sheet.separators,
-        not (options.separator or options.classes),
-    )
-    marked = [(place, POSITIVE) for place in columns.tags]
-    marked += [] if columns.absent is None else [(columns.absent, NEGATIVE)]
-    parsed = [split_cells(cells[place], separator) for place, _ in marked]
-    tags = dict.fromkeys(tag for *_, found in parsed for tag in found if tag)
-    if asks and "," not in separator and looks_separated(tags):
-        separator += ","
-        parsed = [split_cells(cells[place], separator) for place, _ in marked]
-        tags = dict.fromkeys(tag for *_, found in parsed for tag in found if tag)
+    row_of = builder.add_images(names, sheet.places)
+    notes = [*notes, *united_note(len(names) - len(builder.images))]
+    marked = [(sheet.texts(place), POSITIVE) for place in columns.tags]
+    if columns.absent is not None:
+        marked.append((sheet.texts(columns.absent), NEGATIVE))
+    separator = options.separator or sheet.separators
+    parsed = [split_cells(cells, separator) for cells, _ in marked]
+    tags = {tag for *_, found in parsed for tag in found}
+    asks = not (options.separator or options.classes or "," in separator)
+    if asks and commas_separate(tags):
+        parsed = [split_cells(cells, f"{separator},") for cells, _ in marked]
         notes.append("tags separated by commas; --separator ';' keeps a comma as part of a tag")
-    message = separated_issue(tags, separator) if asks else None
-    if message is not None:
-        sheet.issues.stop(str(sheet.path), "several tags in one", message)
     for (_, sign), (rows, ids, found) in zip(marked, parsed, strict=True):
+        times, first = np.bincount(ids, minlength=len(found)), np.zeros(len(found), np.int64)
+        first[ids[::-1]] = lines[rows[::-1]]
         column_of = np.full(len(found), -1)
-        times, first = np.bincount(ids, minlength=len(found)), np.zeros(len(found), dtype=int)
-        first[ids[::-1]] = rows[::-1]
         for tag in np.flatnonzero(times).tolist():
-            column = builder.column(int(lines[first[tag]]), found[tag], int(times[tag]))
+            column = builder.column(int(first[tag]), found[tag], int(times[tag]))
             column_of[tag] = -1 if column is None else column
-        if (column_of[times > 0] < 0).any():
-            kept = column_of[ids] >= 0
-            rows, ids = rows[kept], ids[kept]
+        known = column_of[ids] >= 0
+        rows, ids = rows[known], ids[known]
         builder.add_labels(row_of[rows], column_of[ids], sign, lines[rows])
-    if sheet.broken is not None:
-        sheet.issues.stop(*sheet.broken)
     if not sheet.issues.found and not builder.classes:
         none = "no image has a tag" if names else "no rows, and so no images"
         header = ",".join(sheet.header[place] for place in columns.tags)
@@ -236,29 +222,25 @@ def write(table: LabelTable, path: Path) -> list[str]:
     """Write a column per class as CSV or a workbook; unobserved cells stay empty."""
     _check_header(table, path)
     cells = np.array([0, 1, None], dtype=object)  # of 0, 1 and -1
-    with sheet_written(path) as writer:
-        writer.write(["image", *_group_header(table), *table.classes])
-        groups = [[]] * len(table) if table.groups is None else [[name] for name in table.groups]
-        for image, group, values in zip(table.images, groups, table.values, strict=True):
-            writer.write([image, *group, *cells[values].tolist()])
+    with sheet_written(path) as write_row:
+        write_row(["image", *_group_header(table), *table.classes])
+        for row, (image, values) in enumerate(zip(table.images, table.values, strict=True)):
+            write_row([image, *_group(table, row), *cells[values].tolist()])
     return []
 
 
 def write_tags(table: LabelTable, path: Path) -> list[str]:
     """Write `image,labels`, and `absent` and `group` if there is any."""
-    signs = {"labels": POSITIVE}
-    if per_class(table.values, NEGATIVE).any():
-        signs["absent"] = NEGATIVE
-    names = np.array(table.classes, dtype=object)
+    has_absent = bool(per_class(table.values, NEGATIVE).any())
     for name in table.classes:
         if name != name.strip():
             what = "it begins or ends with a space"
             raise InputError(f"{path}: class {name!r} cannot be a tag: {what}")
-    with sheet_written(path) as writer:
-        writer.write(["image", *signs, *_group_header(table)])
-        for row, (image, values) in enumerate(zip(table.images, table.values, strict=True)):
-            tags = (tags_cell(names[values == sign]) for sign in signs.values())
-            writer.write([image, *tags, *(() if table.groups is None else [table.groups[row]])])
+    with sheet_written(path) as write_row:
+        write_row(["image", "labels", *["absent"] * has_absent, *_group_header(table)])
+        for row, (image, there, absent, _) in enumerate(rows_of(table)):
+            tags = [tags_cell(names) for names in (there, *[absent] * has_absent)]
+            write_row([image, *tags, *_group(table, row)])
     return silent_classes(table)
 
 
@@ -281,8 +263,12 @@ def _group_header(table: LabelTable) -> list[str]:
     return [] if table.groups is None else [GROUP]
 
 
+def _group(table: LabelTable, row: int) -> list[str]:
+    return [] if table.groups is None else [table.groups[row]]
+
+
 def _check_header(table: LabelTable, path: Path) -> None:
-    """Refuse classes whose columns would be read as something else."""
+    """Reject classes whose columns would be read as something else."""
     for name in table.classes:
         if name.lower() == GROUP:
             raise InputError(f"{path}: class {name!r} would be read as the column of groups")

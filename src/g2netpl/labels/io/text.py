@@ -11,8 +11,6 @@ from pydantic import TypeAdapter, ValidationError
 from g2netpl.labels.io.issues import Issues
 from g2netpl.utils.errors import InputError
 
-IMAGE_HEADERS = ("image", "file_name")
-TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 LARGEST_FILE = 8 << 30  # bytes
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # Excel's "Unicode text" begins with one
 

@@ -37,11 +37,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     return in_class_order(builder.table(options.absent_value("negative")), options, str(path))
 
 
-def lists_classes(path: Path, options: ReadOptions) -> bool:
-    """The classes' lists name all classes, XML does not."""
-    return bool(_class_lists(path, Issues()))
-
-
 def _class_lists(path: Path, issues: Issues) -> dict[str, Path]:
     """The lists `<class>_train.txt` next to `train.txt`, by class."""
     lists = {}
@@ -118,7 +113,7 @@ def _read_xml(path: Path, ids: dict[str, int], issues: Issues) -> TableBuilder:
     classes = sorted({name for _, found in objects for name, _ in found})
     builder = TableBuilder(lambda place: f"{path}:{place}", classes, issues)
     for identity, found in objects:
-        row = builder.new_image(ids[identity], f"{identity}.jpg")
+        row = builder.image(ids[identity], f"{identity}.jpg")
         for name in {name for name, difficult in found if not difficult}:
             builder.label(ids[identity], row, name, POSITIVE)
     return builder

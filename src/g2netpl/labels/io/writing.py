@@ -3,13 +3,14 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import numpy as np
+import openpyxl
 import pyarrow
 from pyarrow.parquet import ParquetWriter
 
@@ -17,48 +18,23 @@ from g2netpl.labels.io.frames import PARQUET_ENDINGS
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_text, atomic_write, writing
 
+WriteRow = Callable[[Iterable[Any]], None]
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14  # of a sheet of Excel
 _MOST_TEXT = 32_767  # characters of a cell of Excel
 _CHANGED = re.compile(r"^=|[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
 
 
-class RowWriter(Protocol):
-    """Writes rows."""
+def csv_writer(file: TextIO) -> WriteRow:
+    """What writes a row of CSV."""
+    usual = csv.writer(file, lineterminator="\n")
+    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
-    def write(self, cells: Iterable[Any]) -> None:
-        """A row."""
-
-
-class CsvWriter:
-    """Writes rows of CSV."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._usual = csv.writer(file, lineterminator="\n")
-        self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
-
-    def write(self, cells: Iterable[Any]) -> None:
-        """A row."""
+    def write(cells: Iterable[Any]) -> None:
         row = list(cells)
         odd = any(isinstance(cell, str) and "\r" in cell for cell in row)  # csv leaves them bare
-        (self._quoted if odd else self._usual).writerow(row)
+        (quoted if odd else usual).writerow(row)
 
-
-class BookWriter:
-    """Writes rows of a sheet."""
-
-    def __init__(self, sheet: Any, path: Path) -> None:
-        self._sheet, self._path, self._rows = sheet, path, 0
-
-    def write(self, cells: Iterable[Any]) -> None:
-        """A row."""
-        row = [book_cell(cell, self._path) for cell in cells]
-        self._rows += 1
-        if self._rows > _MOST_ROWS or len(row) > _MOST_COLUMNS:
-            raise InputError(
-                f"{self._path}: a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at "
-                "most; write csv or parquet instead"
-            )
-        self._sheet.append(row)
+    return write
 
 
 def book_cell(cell: Any, path: Path) -> Any:
@@ -69,17 +45,29 @@ def book_cell(cell: Any, path: Path) -> Any:
 
 
 @contextmanager
-def sheet_written(path: Path) -> Iterator[RowWriter]:
-    """A table that takes its name once it is complete: a workbook by its ending, or else CSV."""
+def sheet_written(path: Path) -> Iterator[WriteRow]:
+    """What writes a row of a file that gets its name once it is complete: a workbook, or CSV."""
     if path.suffix.lower() not in (".xlsx", ".xlsm"):
         with atomic_text(path) as file:
-            yield CsvWriter(file)
+            yield csv_writer(file)
         return
-    book = load_openpyxl().Workbook(write_only=True)
+    book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("labels")
     sheet.freeze_panes = "B2"
+    rows = 0
+
+    def write(cells: Iterable[Any]) -> None:
+        nonlocal rows
+        row, rows = [book_cell(cell, path) for cell in cells], rows + 1
+        if rows > _MOST_ROWS or len(row) > _MOST_COLUMNS:
+            raise InputError(
+                f"{path}: a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at most; "
+                "write csv or parquet instead"
+            )
+        sheet.append(row)
+
     try:
-        yield BookWriter(sheet, path)
+        yield write
     except BaseException:
         sheet.close()
         raise
@@ -94,22 +82,11 @@ def save_book(book: Any, path: Path) -> None:
         file.write(content.getbuffer())
 
 
-def load_openpyxl() -> Any:
-    """The package openpyxl."""
-    try:
-        import openpyxl
-    except ImportError:
-        raise InputError(
-            "writing workbooks needs openpyxl: pip install 'g2netpl[xlsx]', or write CSV"
-        ) from None
-    return openpyxl
-
-
 def write_rows(path: str | Path, header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table that a person or a command named, whole or not at all."""
-    with writing(path), sheet_written(Path(path)) as writer:
+    with writing(path), sheet_written(Path(path)) as write:
         for row in chain([header], rows):
-            writer.write(row)
+            write(row)
 
 
 def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]) -> None:
@@ -121,11 +98,11 @@ def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[
         if path.suffix.lower() in PARQUET_ENDINGS:
             write_parquet_columns(path, kinds, parts)
             return
-        with sheet_written(path) as writer:
-            writer.write(kinds)
+        with sheet_written(path) as write:
+            write(kinds)
             for columns in parts:
                 for row in zip(*map(_cells, columns.values()), strict=True):
-                    writer.write(row)
+                    write(row)
 
 
 def _cells(values: Any) -> Sequence[Any]:
@@ -146,14 +123,13 @@ def write_parquet_columns(
         **{"text": pyarrow.string(), "int": pyarrow.int8(), "float": pyarrow.float32()},
         "vector": pyarrow.list_(pyarrow.float32()),
     }
-    fields = [(name, types[kind]) for name, kind in kinds.items()]
-    schema = pyarrow.schema(fields)
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
     with (
         atomic_write(path) as file,
         ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for columns in parts:
-            arrays = [_array(columns[name], kind) for name, kind in fields]
+            arrays = [_array(columns[field.name], field.type) for field in schema]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
 
 
