@@ -4,7 +4,7 @@ import pytest
 from malformed import CASES
 
 from g2netpl.cli import main
-from g2netpl.labels.io import FORMATS, LabelFileError, read_labels
+from g2netpl.labels.io import LabelFileError, read_labels
 
 SECONDS, BYTES = 60.0, 1 << 30
 
@@ -32,8 +32,6 @@ def test_a_malformed_file_is_told_in_one_line_and_nothing_is_written(tmp_path, c
     assert case.says in complained
     assert str(tmp_path) in complained
     assert listing(tmp_path) == before
-
-
 
 
 def problems(path, content):
@@ -76,8 +74,6 @@ def test_the_line_told_is_the_first_and_counts_the_rest(tmp_path):
             read_labels(path)
         assert str(caught.value).startswith(f"{path}:2: class 'x': expected 1, 0")
         assert str(caught.value).endswith(rest)
-
-
 
 
 def test_all_mistakes_of_tags_are_found_in_one_pass(tmp_path):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from g2netpl.labels.names import name_problem
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import check_space
 from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.stores import object_at
 
@@ -52,14 +51,12 @@ def ensure_local(file: str | Path) -> Path:
 
 @cache
 def _copy_of(address: str) -> Path:
-    there, name = object_at(address), address.rpartition("/")[2]
+    name = address.rpartition("/")[2]
     problem = name_problem(name)
     if problem is not None:
         raise InputError(f"{address}: {problem}")
     folder = Path(tempfile.mkdtemp(prefix="g2netpl-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    size, _, _ = there.stamp()
-    check_space(folder, size, f"copy of {address}", "set TMPDIR")
-    with there.open() as source, open(folder / name, "wb") as target:
+    with object_at(address).open() as source, open(folder / name, "wb") as target:
         shutil.copyfileobj(source, target)
     return folder / name

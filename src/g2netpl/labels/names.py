@@ -14,15 +14,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 
-import numpy as np
-
 from g2netpl.utils.errors import InputError, counted
 
 _IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
 _UPLOAD = re.compile(r"[0-9a-f]{8}-([^/]+)")
-_MARKS = b"/. \n"
-_SIMPLE = string.ascii_letters.encode() + string.digits.encode() + b"_-" + _MARKS
-_IS_MARK = np.isin(np.arange(256), list(_MARKS))
+_MARKS = "/. \n"
+_SIMPLE = f"{string.ascii_letters}{string.digits}_-{_MARKS}".encode()
+_PAIRS = [f"{one}{other}".encode() for one in _MARKS for other in _MARKS]
 _ZEROS = re.compile(r"^0+(?=\d+(\.[^.]*)?$)")  # before a name that is a number
 
 
@@ -71,10 +69,7 @@ def odd_names(names: Sequence[str]) -> dict[int, str]:
 def _are_simple(names: Sequence[str]) -> bool:
     """Whether all names hold letters, digits and single marks between them: seen at a glance."""
     content = "\n".join(["", *names, ""]).encode("utf-8", "replace")
-    if content.translate(None, _SIMPLE) or len(content) < 3:
-        return False
-    is_mark = _IS_MARK[np.frombuffer(content, dtype=np.uint8)]
-    return not (is_mark[1:] & is_mark[:-1]).any()
+    return not content.translate(None, _SIMPLE) and not any(pair in content for pair in _PAIRS)
 
 
 def stored_name(name: str) -> str:
@@ -92,32 +87,25 @@ class FileIndex:
     """Files by the last part of their names: whole, without ending, or without leading zeros."""
 
     def __init__(self, files: Iterable[str]) -> None:
-        self._keys: tuple[dict[str, list[str]], ...] = tuple(defaultdict(list) for _ in range(4))
-        whole, stems, numbers, stored = self._keys
+        self._files: dict[str, list[tuple[int, str]]] = defaultdict(list)  # with a rank
         for file in files:
             last = _key(file.rpartition("/")[2])
             stem = os.path.splitext(last)[0]
-            whole[last].append(file)
-            stems[stem].append(file)
-            for form in {last, stem}:
-                if _ZEROS.search(form):
-                    numbers[_ZEROS.sub("", form)].append(file)
-            stored[stored_name(file)].append(file)
+            ranks = {stored_name(file): 3, _ZEROS.sub("", stem): 2, _ZEROS.sub("", last): 2}
+            for form, rank in (ranks | {stem: 1} | {last: 0}).items():
+                self._files[form].append((rank, file))
 
     def files(self, parts: Sequence[str]) -> list[str]:
         """The files whose names end with these parts; those with no other folder count first."""
         *folders, last = map(_key, parts)
-        looked_for = (last, last, last, name_before_upload("/".join(parts)) or "")
-        for key, table in zip(looked_for, self._keys, strict=True):
-            found = []
-            for file in table.get(key, ()):
-                above = _key(file).split("/")[:-1]
-                if above[len(above) - len(folders) :] == folders and len(above) >= len(folders):
-                    found.append((len(above) > len(folders), file))
-            if found:
-                nearest = min(deeper for deeper, _ in found)
-                return [file for deeper, file in found if deeper == nearest]
-        return []
+        upload = name_before_upload("/".join(parts))
+        found = []
+        for rank, file in (*self._files.get(last, ()), *self._files.get(upload or "", ())):
+            above = _key(file).split("/")[:-1]
+            if above[len(above) - len(folders) :] == folders and len(above) >= len(folders):
+                found.append((rank, len(above) > len(folders), file))
+        best = min((rank[:2] for rank in found), default=None)
+        return [file for *rank, file in found if tuple(rank) == best]
 
 
 def match_filenames(

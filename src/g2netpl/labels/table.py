@@ -5,8 +5,9 @@ encoding; files with another one are converted at the border, in `formats/`.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,8 +25,6 @@ LabelMatrix = npt.NDArray[np.int8]
 Indices = Sequence[int] | npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int64]
 Matrix = TypeVar("Matrix", npt.NDArray[np.int8], npt.NDArray[np.float32])
-
-_NAMES = 1 << 16  # that are hashed at a time
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -61,8 +60,8 @@ class LabelTable:
         if not classes:
             raise InputError("labels: expected at least one class, got none")
         for what, names in (("class", classes), ("image", images)):
-            for place, _ in repeated(names)[:1] if len(set(names)) < len(names) else ():
-                twice = names[place]
+            if len(set(names)) < len(names):
+                twice, _ = Counter(names).most_common(1)[0]
                 raise InputError(f"labels: {what} {twice!r} is listed twice; each must be unique")
         labels.setflags(write=False)
         together = None if groups is None else tuple(groups)
@@ -112,51 +111,43 @@ class LabelTable:
     def take(self, indices: Indices) -> "LabelTable":
         """The table of some of the images, in the given order."""
         rows = np.asarray(indices, dtype=np.int64)
-        return LabelTable(
-            tuple(self.images[row] for row in rows.tolist()),
-            self.classes,
-            self.values[rows],
-            self.notes,
-            None if self.groups is None else [self.groups[row] for row in rows.tolist()],
-        )
+        images = [self.images[row] for row in rows.tolist()]
+        groups = self.groups and [self.groups[row] for row in rows.tolist()]
+        return replace(self, images=images, values=self.values[rows], groups=groups)
 
     def with_images(self, images: Sequence[str]) -> "LabelTable":
         """The same labels of images that are called otherwise."""
-        return LabelTable(images, self.classes, self.values, self.notes, self.groups)
+        return replace(self, images=images)
 
     def with_values(self, values: npt.ArrayLike) -> "LabelTable":
         """The same images and classes with other labels."""
-        return LabelTable(self.images, self.classes, values, self.notes, self.groups)
+        return replace(self, values=values)
+
+    def with_notes(self, notes: Sequence[str]) -> "LabelTable":
+        """The same table with other notes."""
+        return replace(self, notes=notes)
+
+    def with_groups(self, groups: Sequence[str] | None) -> "LabelTable":
+        """The same table with other groups, or without."""
+        return replace(self, groups=groups)
 
     def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
         """The same images with class j at places[j] of `classes`; others are unobserved."""
         values = spread(self.values, places, len(classes), UNOBSERVED)
-        return LabelTable(self.images, classes, values, self.notes, self.groups)
-
-    def with_notes(self, notes: Sequence[str]) -> "LabelTable":
-        """The same table with other notes."""
-        return LabelTable(self.images, self.classes, self.values, notes, self.groups)
-
-    def with_groups(self, groups: Sequence[str] | None) -> "LabelTable":
-        """The same table with other groups, or without."""
-        return LabelTable(self.images, self.classes, self.values, self.notes, groups)
+        return replace(self, classes=classes, values=values)
 
     def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
         """The same table with more images, about which nothing is known."""
-        shape = (len(images), len(self.classes))
-        values = np.vstack([self.values, np.full(shape, UNOBSERVED, dtype=np.int8)])
-        groups = None if self.groups is None else (*self.groups, *("" for _ in images))
-        return LabelTable((*self.images, *images), self.classes, values, self.notes, groups)
+        rows = np.full((len(images), len(self.classes)), UNOBSERVED, dtype=np.int8)
+        groups = self.groups and (*self.groups, *("" for _ in images))
+        values = np.vstack([self.values, rows])
+        return replace(self, images=(*self.images, *images), values=values, groups=groups)
 
     def fingerprint(self) -> str:
         """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints."""
         digest = hashlib.sha256()
-        parts = (self.images, self.classes, *(() if self.groups is None else (self.groups,)))
-        for names in parts:
-            for start in range(0, len(names), _NAMES):
-                text = "\0".join(names[start : start + _NAMES])
-                digest.update((f"\0{text}" if start else text).encode())
-            digest.update(b"\1")
+        for names in (self.images, self.classes, *(() if self.groups is None else (self.groups,))):
+            digest.update("\0".join(names).encode() + b"\1")
         digest.update(np.ascontiguousarray(self.values).data)
         return digest.hexdigest()
 
@@ -211,37 +202,12 @@ def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:
     return np.array([number[name or row] for row, name in enumerate(names)], dtype=np.int64)
 
 
-def hashes_of(names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """A number for each name, 8 bytes, in this process; a set takes 30."""
-    return np.fromiter(map(hash, names), np.int64, len(names))
-
-
-def repeated(
-    names: Sequence[str], hashes: npt.NDArray[np.int64] | None = None
-) -> list[tuple[int, int]]:
-    """Places of names that stand further up already, each with the first place of the name."""
-    hashes = hashes_of(names) if hashes is None else hashes
-    ordered = np.sort(hashes)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(twice):
-        return []
-    first: dict[str, int] = {}
-    suspects = np.flatnonzero(np.isin(hashes, twice)).tolist()
-    return [
-        (place, before)
-        for place in suspects
-        if (before := first.setdefault(names[place], place)) != place
-    ]
-
-
 def check_values(values: npt.ArrayLike) -> LabelMatrix:
     """A private int8 copy of `values`, or an error that names the first value that is no label."""
     matrix = np.asarray(values)
     if matrix.ndim != 2:
         raise InputError(f"labels: expected a matrix (images × classes), got {matrix.ndim}-d")
-    if matrix.dtype == np.int8 and (
-        not matrix.size or (matrix.min() >= UNOBSERVED and matrix.max() <= POSITIVE)
-    ):
+    if matrix.dtype == np.int8 and matrix.size and matrix.min() >= -1 and matrix.max() <= 1:
         return np.array(matrix)
     wrong = ~np.isin(matrix, (POSITIVE, NEGATIVE, UNOBSERVED))
     if wrong.any():

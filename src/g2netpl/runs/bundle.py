@@ -26,7 +26,6 @@ from g2netpl.images.pixels import Pixels, check_unreadable, load_resized
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
 from g2netpl.labels.io.text import parse_json
-from g2netpl.labels.table import repeated
 from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.hub import bundle_file
 from g2netpl.runs.thresholds import Thresholds
@@ -56,8 +55,9 @@ def _plain_text(text: str) -> str:
 def _class_names(names: tuple[str, ...]) -> tuple[str, ...]:
     for problem in filter(None, map(class_problem, names)):
         raise ValueError(problem)
-    for place, _ in repeated(names):
-        raise ValueError(f"class {names[place]!r:.60} is listed twice")
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"class {name!r:.60} is listed twice")
     return names
 
 
