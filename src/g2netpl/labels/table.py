@@ -113,35 +113,38 @@ class LabelTable:
         rows = np.asarray(indices, dtype=np.int64)
         images = [self.images[row] for row in rows.tolist()]
         groups = self.groups and [self.groups[row] for row in rows.tolist()]
-        return replace(self, images=images, values=self.values[rows], groups=groups)
+        return self._with(images=images, values=self.values[rows], groups=groups)
 
     def with_images(self, images: Sequence[str]) -> "LabelTable":
         """The same labels of images that are called otherwise."""
-        return replace(self, images=images)
+        return self._with(images=images)
 
     def with_values(self, values: npt.ArrayLike) -> "LabelTable":
         """The same images and classes with other labels."""
-        return replace(self, values=values)
+        return self._with(values=values)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""
-        return replace(self, notes=notes)
+        return self._with(notes=notes)
 
     def with_groups(self, groups: Sequence[str] | None) -> "LabelTable":
         """The same table with other groups, or without."""
-        return replace(self, groups=groups)
+        return self._with(groups=groups)
 
     def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
         """The same images with class j at places[j] of `classes`; others are unobserved."""
         values = spread(self.values, places, len(classes), UNOBSERVED)
-        return replace(self, classes=classes, values=values)
+        return self._with(classes=classes, values=values)
 
     def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
         """The same table with more images, about which nothing is known."""
         rows = np.full((len(images), len(self.classes)), UNOBSERVED, dtype=np.int8)
         groups = self.groups and (*self.groups, *("" for _ in images))
         values = np.vstack([self.values, rows])
-        return replace(self, images=(*self.images, *images), values=values, groups=groups)
+        return self._with(images=(*self.images, *images), values=values, groups=groups)
+
+    def _with(self, **changes: Any) -> "LabelTable":
+        return replace(self, **changes)
 
     def fingerprint(self) -> str:
         """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints."""
