@@ -51,8 +51,9 @@ def test_tags_say_what_dictionaries_say(rows, shape):
         if wrong or not classes:
             with pytest.raises(LabelFileError) as caught:
                 read_labels(path)
-            told = sorted(problem.where for problem in caught.value.issues)
-            assert told == (sorted(f"{path}:{line}" for line in wrong) if classes else [str(path)])
+            at = f"{path}:{{0}}" if shape == "tags" else f"{path}: row {{1}}"
+            lines = [at.format(line, line - 2) for line in wrong] if classes else [str(path)]
+            assert sorted(problem.where for problem in caught.value.issues) == sorted(lines)
             return
         read = read_labels(path)
     assert read.images == tuple(first)
