@@ -294,7 +294,7 @@ TEST = ["--test-labels", "PHOTOS/test.csv"]
         (".", ["--images", "nowhere"], "nowhere: no such image folder"),
         (".", ["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
-        ("train.csv", ["--test-labels", "FILES/other.csv"], "classes differ"),
+        ("train.csv", ["--test-labels", "FILES/other.csv"], "unknown class"),
         ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also trained on"),
         ("train.csv", ["--test-labels", "FILES/tags.csv"], "20 test images: no class has both"),
         ("train.csv", [], "train.csv: no test images; give --test-labels"),

@@ -27,8 +27,8 @@ from g2netpl.labels.io.registry import (
 )
 from g2netpl.labels.io.single_label import complete_single_labels
 from g2netpl.labels.names import name_problem, plain_name
-from g2netpl.labels.table import LabelTable
-from g2netpl.utils.errors import InputError
+from g2netpl.labels.table import LabelTable, per_class
+from g2netpl.utils.errors import InputError, listed
 from g2netpl.utils.files import friendly_os_errors, writing
 
 USUAL = ReadOptions()
@@ -65,7 +65,11 @@ def read_matching(
     files: Paths, table: LabelTable, format: str | None = None, options: ReadOptions = USUAL
 ) -> LabelTable:
     """More label files, with the classes of a table; those that they lack are unobserved."""
-    return _read_all(files, format, replace(options, classes=table.classes))
+    other = _read_all(files, format, replace(options, classes=table.classes))
+    counts = zip(table.classes, per_class(other.values).tolist(), strict=True)
+    silent = [repr(name) for name, count in counts if not count]
+    note = [f"no label of {listed(silent)}"] if silent and len(other) else []
+    return other.with_notes((*other.notes, *note))
 
 
 def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTable:
