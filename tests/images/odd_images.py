@@ -23,14 +23,11 @@ DOWN, ACROSS = np.mgrid[0:HEIGHT, 0:WIDTH]
 GREY = (DOWN * 12 + ACROSS * 6).astype(np.uint8)  # 0 to 246; all four corners differ
 COLOUR = np.stack([ACROSS * 13, DOWN * 23, 250 - GREY], axis=-1).astype(np.uint8)
 CMYK = np.concatenate([COLOUR, GREY[..., None] // 2], axis=-1)
-MASK = (DOWN + 2 * ACROSS) % 5 == 0
 CLEAR = ACROSS < 7  # the part that is transparent, where something is
 ALPHA = np.where(CLEAR, 0, 255).astype(np.uint8)
 COLOUR_ALPHA = np.concatenate([COLOUR, ALPHA[..., None]], axis=-1)
-GREY_ALPHA = np.stack([GREY, ALPHA], axis=-1)
 INDEX = ((DOWN + ACROSS) % 16).astype(np.uint8)
 PALETTE = np.random.default_rng(2).integers(0, 256, (16, 3), dtype=np.uint8)
-LONG = np.resize(COLOUR, (5000, 1, 3))
 FLOATS = GREY.astype(np.float32) / 255
 DEEP = GREY.astype(np.uint16) * 257
 
@@ -82,12 +79,12 @@ def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(depth, colour, rows, width=WIDTH, height=HEIGHT, extra=b"", interlace=0):
+def png(depth, colour, rows, width=WIDTH, height=HEIGHT):
     """A PNG by hand; `rows` are the bytes of each row, unfiltered."""
-    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     data = zlib.compress(b"".join(b"\0" + row for row in rows))
     start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
-    return start + extra + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    return start + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
 def sixteen_bits(pixels):
@@ -127,14 +124,6 @@ TURNED = {  # how the stored pixels must be turned to stand upright, by the EXIF
 }
 
 
-def ycck_jpeg():
-    """Like the CMYK one, but with the inks stored as luminance and chrominance."""
-    inks = np.asarray(as_image(COLOUR).convert("YCbCr"))
-    stored = np.concatenate([255 - inks, CMYK[..., 3:]], axis=-1)  # Pillow inverts what it writes
-    data = saved(stored, "JPEG", mode="CMYK", **GOOD)
-    return changed(data, data.index(b"Adobe") + 11, b"\2")
-
-
 def floats_with(*values):
     floats = FLOATS.copy()
     floats[0, : len(values)] = values
@@ -145,13 +134,6 @@ def grey_with(values, grey=GREY):
     grey = np.rint(grey)
     grey[0, : len(values)] = values
     return rgb(grey)
-
-
-def lab_tiff():
-    """Lightness 0, 53.7 and 100 of 100, without colour."""
-    lightness = as_image(np.array([[0, 137, 255]], dtype=np.uint8))
-    neutral = Image.new("L", (3, 1), 128)
-    return saved(Image.merge("LAB", (lightness, neutral, neutral)), "TIFF")
 
 
 def netpbm_start(kind, top):
@@ -167,15 +149,12 @@ def icon_of(inner, bits=32):
 READABLE = {
     "JPEG": (saved(COLOUR, "JPEG", progressive=True, **GOOD), COLOUR, 6),
     "JPEG, CMYK": (saved(CMYK, "JPEG", mode="CMYK", **GOOD), from_cmyk(CMYK), 6),
-    "JPEG, YCCK": (ycck_jpeg(), from_cmyk(CMYK), 6),
     **{
         f"JPEG, EXIF orientation {value}": (photo(exif(orientation(value))), turn(COLOUR), 6)
         for value, turn in TURNED.items()
     },
-    "JPEG, EXIF orientation 0": (photo(exif(orientation(0))), COLOUR, 6),
     "JPEG, EXIF orientation as text": (photo(exif((0x0112, 2, 2, b"6"))), COLOUR, 6),
     "JPEG, EXIF cut off": (photo(exif(orientation(6))[:20]), COLOUR, 6),
-    "MPO, two photos": (two_frames("MPO", COLOUR, **GOOD), COLOUR, 6),
     "PNG": (saved(COLOUR, "PNG"), COLOUR, 0),
     "PNG, 16-bit grey": (
         saved(np.arange(65536, dtype=np.uint16).reshape(256, 256), "PNG"),
@@ -183,12 +162,6 @@ READABLE = {
         0,
     ),
     "PNG, 16-bit RGBA": (png(16, 6, sixteen_bits(COLOUR_ALPHA)), white_where(CLEAR, COLOUR), 0),
-    "PNG, grey and alpha": (saved(GREY_ALPHA, "PNG"), white_where(CLEAR, rgb(GREY)), 0),
-    "PNG, red, half transparent": (
-        saved(Image.new("RGBA", (3, 2), (255, 0, 0, 128)), "PNG"),
-        np.full((2, 3, 3), (255, 127, 127)),
-        0,
-    ),
     "PNG, palette, one colour transparent": (
         saved(palette_image(), "PNG", transparency=3),
         white_where(INDEX == 3, PALETTE[INDEX]),
@@ -199,21 +172,13 @@ READABLE = {
         on_white(PALETTE[INDEX], INDEX * 17),
         1,
     ),
-    "PNG, RGB, one colour transparent": (
-        saved(COLOUR, "PNG", transparency=tuple(COLOUR[4, 4].tolist())),
-        white_where((COLOUR[4, 4] == COLOUR).all(axis=-1), COLOUR),
-        0,
-    ),
-    "PNG, 1 bit": (png(1, 0, [np.packbits(row).tobytes() for row in MASK]), rgb(MASK * 255), 0),
     "PNG, animated": (two_frames("PNG", COLOUR), COLOUR, 0),
     "PNG, fewer rows than it says": (
         png(8, 2, [row.tobytes() for row in COLOUR[:9]]),
         COLOUR * (DOWN < 9)[..., None],
         0,
     ),
-    "PNG, 1x5000": (saved(LONG, "PNG"), LONG, 0),
     "GIF, animated": (two_frames("GIF", GREY), rgb(GREY), 0),
-    "TIFF, two pages": (two_frames("TIFF", COLOUR), COLOUR, 0),
     "TIFF, 16 bits": (saved(DEEP.astype(">u2"), "TIFF", mode="I;16B"), rgb(GREY), 0),
     "TIFF, floats with NaN, infinite and negative": (
         floats_with(np.nan, np.inf, -np.inf, -0.5),
@@ -221,15 +186,12 @@ READABLE = {
         0,
     ),
     "TIFF, 32-bit integers": (saved(DEEP.astype(np.int32), "TIFF"), rgb(GREY), 0),
-    "TIFF, 1 bit, fax": (saved(MASK, "TIFF", compression="group4"), rgb(MASK * 255), 0),
-    "TIFF, LAB": (lab_tiff(), rgb([[0, 128, 255]]), 2),
     "TIFF, orientation": (saved(COLOUR, "TIFF", tiffinfo={0x0112: 6}), TURNED[6](COLOUR), 0),
     "BMP, negative height": (  # the file's first row is the top one
         changed(saved(COLOUR, "BMP"), 22, struct.pack("<i", -HEIGHT)),
         COLOUR[::-1],
         0,
     ),
-    "ICO, PNG inside": (icon_of(saved(COLOUR[:8, :8], "PNG")), COLOUR[:8, :8], 0),
     "PGM, 16 bits": (
         netpbm_start("P5", 65535) + DEEP.astype(">u2").tobytes(),
         rgb(GREY),
@@ -279,11 +241,6 @@ def cut(kind, **options):
     return data[: len(data) // 2]
 
 
-def jpeg_header():
-    data = noise("JPEG")
-    return data[: data.index(b"\xff\xda")]
-
-
 def jpeg_of(width, height):
     data = noise("JPEG")
     return changed(data, data.index(b"\xff\xc0") + 5, struct.pack(">HH", height, width))
@@ -312,21 +269,6 @@ def tiff_of(width, height):
     return b"II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + entries + bytes(4)
 
 
-def webp_of(width, height):
-    """An animation on a large canvas, with one small frame."""
-    size = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
-    frame = bytes(6) + struct.pack("<I", 39)[:3] * 2 + bytes(4) + noise("WEBP", lossless=True)[12:]
-    chunks = b"VP8X" + struct.pack("<I", 10) + b"\2\0\0\0" + size
-    chunks += b"ANIM" + struct.pack("<I", 6) + bytes(6)
-    chunks += b"ANMF" + struct.pack("<I", len(frame)) + frame
-    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WEBP" + chunks
-
-
-def jpeg2000_of(width, height):
-    data = noise("JPEG2000")
-    return changed(data, data.index(b"ihdr") + 4, struct.pack(">II", height, width))
-
-
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
 HEIC = struct.pack(">I", 24) + b"ftypheic\0\0\0\0mif1heic" + bytes(200)
 
@@ -334,36 +276,22 @@ UNREADABLE = {
     "missing": Unreadable(lambda path: None, "no such image"),
     "empty": file(b"", "the file is empty"),
     "text": file(b"no image\n"),
-    "PDF": file(b"%PDF-1.4\n1 0 obj\n<<>>\nendobj\n%%EOF\n"),
     "EPS": file(EPS),
     "HEIC, cut in half": damaged(cut("HEIF")),
     "HEIC without a picture": file(HEIC, DAMAGED),
     "1 kB at random": file(np.random.default_rng(0).bytes(1000)),
-    "JPEG, two bytes": file(b"\xff\xd8", DAMAGED),
-    "JPEG, cut before its pixels": damaged(jpeg_header()),
     "JPEG, cut in half": damaged(cut("JPEG")),
     "JPEG of 65500x65500": file(jpeg_of(65500, 65500), TOO_LARGE),
     "PNG, cut in half": damaged(cut("PNG")),
-    "PNG, wrong checksum of the header": file(changed(noise("PNG"), 29, bytes(4))),
     "PNG, pixels that do not inflate": damaged(png_with_data(b"\x78\x9c" + b"\xff" * 9)),
     "PNG of 65 megapixels, valid": file(LARGE_PNG, TOO_LARGE),
-    "PNG of 0x4": file(png(8, 0, [b"\0"], 0, 4)),
     "GIF of 65535x65535": file(gif_of(65535, 65535), TOO_LARGE),
-    "GIF, cut in half": damaged(cut("GIF")),
     "TIFF, no directory": file(b"II*\0\x08\0\0\0"),
     "TIFF of 60000x60000": file(tiff_of(60_000, 60_000), TOO_LARGE),
-    "TIFF, LZW that makes no sense": damaged(
-        changed(noise("TIFF", compression="tiff_lzw"), 8, b"\xff" * 200)
-    ),
-    "BMP of -40x40": file(bmp_of(-40, 40), TOO_LARGE),
     "BMP of 2147483647x2147483647": file(bmp_of(2**31 - 1, 2**31 - 1), TOO_LARGE),
     "ICO around a PNG of 65 megapixels": file(icon_of(LARGE_PNG), TOO_LARGE),
     "PPM, control characters in its header": file(b"P6 \x1b[31mred\x07\x85red 2 255", DAMAGED),
     "WebP, cut in half": file(cut("WEBP"), DAMAGED),
-    "WebP on a canvas of 16000x16000": file(webp_of(16_000, 16_000), TOO_LARGE),
-    "JPEG 2000 of 9000x9000": file(jpeg2000_of(9000, 9000), TOO_LARGE),
-    "JPEG 2000, another size than it says": damaged(jpeg2000_of(20, 20)),
-    "AVIF, cut in half": file(cut("AVIF")),
     "folder": Unreadable(Path.mkdir, "not a regular file"),
     "FIFO": Unreadable(os.mkfifo, "not a regular file"),
     "link to /dev/zero": Unreadable(lambda path: path.symlink_to("/dev/zero"), "not a regular"),

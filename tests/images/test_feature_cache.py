@@ -71,10 +71,9 @@ def photos_of(tmp_path):
 
 @pytest.mark.parametrize(("kind", "name"), [(np.float16, "f16"), (np.float32, "f32")])
 def test_features_are_computed_once_and_are_a_npy_file(photos_of, tmp_path, kind, name):
-    cache = tmp_path / "cache"
-    assert photos_of.get(cache, kind) == ALL
-    assert photos_of.get(cache, kind) == []
-    path = cache / f"{KEY}.{name}.npy"
+    assert photos_of.get(tmp_path, kind) == ALL
+    assert photos_of.get(tmp_path, kind) == []
+    path = tmp_path / f"{KEY}.{name}.npy"
     np.testing.assert_array_equal(np.load(path), photos_of.expected())
     assert path.stat().st_size == file_bytes(7, SHAPE, kind)
 
@@ -92,7 +91,7 @@ def test_only_changed_and_unreadable_images_are_computed_again(photos_of, tmp_pa
 
 
 @pytest.mark.parametrize("part", ["", ".done"])
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"x"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"x" * len(data)])
 def test_a_damaged_file_is_computed_again(photos_of, tmp_path, part, damage):
     photos_of.get(tmp_path)
     path = tmp_path / f"{KEY}.f16{part}.npy"
@@ -139,14 +138,6 @@ def test_only_rank_0_writes_and_all_ranks_compute_the_same_rows(photos_of, tmp_p
         get_or_compute(tmp_path / "mine", KEY, photos_of.paths, SHAPE, photos_of.compute)
     assert photos_of.computed == [1, 4]
     assert not (tmp_path / "mine").exists()
-
-
-def test_large_numbers_become_the_largest_of_the_type(tmp_path):
-    (tmp_path / "one").write_bytes(b"1")
-    values = get_or_compute(
-        tmp_path, KEY, [str(tmp_path / "one")], (2,), lambda rows: np.float32([[1e9, -1e9]])
-    )
-    assert values.tolist() == [[65504, -65504]]
 
 
 def test_a_folder_that_cannot_be_used_is_reported_before_the_work(photos_of, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 import multiprocessing
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +23,10 @@ def test_an_epoch_visits_every_image_once_in_even_batches(count, size, epoch):
 
 
 def test_the_order_depends_on_seed_and_epoch_alone():
-    first = epoch_groups(50, 8, 1, 2)
-    assert [g.tolist() for g in first] == [g.tolist() for g in epoch_groups(50, 8, 1, 2)]
-    assert np.concatenate(first).tolist() != np.concatenate(epoch_groups(50, 8, 1, 3)).tolist()
-    assert np.concatenate(first).tolist() != np.concatenate(epoch_groups(50, 8, 2, 2)).tolist()
+    keys = ((1, 2), (1, 2), (1, 3), (2, 2))
+    orders = [tuple(np.concatenate(epoch_groups(50, 8, *key))) for key in keys]
+    assert orders[0] == orders[1]
+    assert len(set(orders)) == 3
 
 
 def test_a_part_loads_its_own_rows():
@@ -35,31 +36,19 @@ def test_a_part_loads_its_own_rows():
         assert inputs[:, 0].tolist() == (rows + 5).tolist()
 
 
-def test_images_are_the_same_for_any_number_of_workers(photos):
-    paths = sorted(str(path) for path in photos.glob("train-*.png"))[:12]
-    groups = epoch_groups(12, 5, 0, 3)
-    views = []
-    for workers in (0, 1, 2):
-        source = ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, seed=4, workers=workers)
-        views.append(torch.cat(list(source.load(groups, epoch=3))))
-    assert torch.equal(views[0], views[1])
-    assert torch.equal(views[0], views[2])
-
-
-def test_workers_that_are_not_forked_load_the_same(photos):
-    """As on Windows and macOS."""
-    root, names = str(photos), sorted(path.name for path in photos.glob("train-*.png"))[:4]
-    before = multiprocessing.get_start_method()
-    multiprocessing.set_start_method("spawn", force=True)
+@pytest.mark.parametrize("start", ["fork", "spawn"])  # as on Linux; as on Windows and macOS
+def test_images_are_the_same_for_any_number_of_workers(photos, start):
+    names = sorted(path.name for path in photos.glob("train-*.png"))[:12]
+    before, made = multiprocessing.get_start_method(), []
+    multiprocessing.set_start_method(start, force=True)
     try:
-        views = []
-        for workers in (0, 1):
-            sizes = (32, (0.5,) * 3, (0.25,) * 3)
-            source = ImageSource(locate(names, root), *sizes, workers=workers)
-            views.append(torch.cat(list(source.load([np.arange(2), np.arange(2, 4)], epoch=1))))
-        assert torch.equal(*views)
+        for workers in (0, 1, 2) if start == "fork" else (0, 1):
+            sizes = {"seed": 4, "workers": workers}
+            source = ImageSource(locate(names, photos), 32, (0.5,) * 3, (0.25,) * 3, **sizes)
+            made.append(torch.cat(list(source.load(epoch_groups(12, 5, 0, 3), epoch=3))))
     finally:
         multiprocessing.set_start_method(before, force=True)
+    assert all(torch.equal(made[0], each) for each in made[1:])
 
 
 def test_flips_depend_on_the_epoch_and_the_plain_view_has_none(photos):

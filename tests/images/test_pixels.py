@@ -90,17 +90,13 @@ def test_damaged_images_give_pixels_or_one_line(tmp_path, name):
         ("n" * 256, "cannot be read (File name too long)"),
         ("nul\0.png", "not a readable image (embedded null byte)"),
     ],
-    ids=["line break", "not UTF-8", "too long", "NUL"],
 )
-def test_names_that_cannot_be_are_told_in_one_line(tmp_path, name, says):
-    path = f"{tmp_path}/{name}"
+def test_names_that_cannot_be_are_reported_in_one_line(tmp_path, name, says):
     with pytest.raises(InputError) as caught:
-        open_image(path)
-    said = str(caught.value)
-    assert said.startswith(str(tmp_path))
-    assert said.endswith(says)
-    assert said.isprintable()
-    assert header_problem(path) == said
+        open_image(f"{tmp_path}/{name}")
+    assert str(caught.value).startswith(str(tmp_path))
+    assert str(caught.value).endswith(says)
+    assert str(caught.value).isprintable()
 
 
 def test_no_program_is_started_for_postscript(tmp_path, monkeypatch):
@@ -230,11 +226,11 @@ def test_missing_images_are_counted_by_row(folder):
         locate(["h.jpg"], folder)  # one folder higher
 
 
-@pytest.mark.parametrize("look", [list_images, lambda root: find([], root)])
-def test_an_image_folder_must_be_a_folder(folder, look):
+def test_an_image_folder_must_be_a_folder(folder):
     for root in (folder / "none", folder / "a.jpg"):
-        with pytest.raises(InputError, match=f"{root}: no such image folder"):
-            look(root)
+        for look in (list_images, lambda root: find([], root)):
+            with pytest.raises(InputError, match=f"{root}: no such image folder"):
+                look(root)
 
 
 def test_all_images_are_listed_but_hidden_ones_and_links_out(folder):

@@ -140,7 +140,7 @@ def gets(store):
 def test_a_file_is_downloaded_once(store, photos):
     assert list_images(photos) == ["a.png", "b.png", "c.png"]
     a, b = locate(["a.png", "b.png"], photos)
-    for _ in range(3):
+    for _ in range(2):
         assert content_of(a) == png(0)
         assert file_digest(b) == hashlib.sha256(png(1)).digest()
     assert len(gets(store)) == 2
@@ -150,12 +150,12 @@ def test_shards_are_downloaded_once_and_read_by_offset(store):
     names = [f"{row}.png" for row in range(40)]
     shard = tar(io.BytesIO(), [(name, png(row)) for row, name in enumerate(names)]).getvalue()
     store.objects["shards/x-0.tar"] = shard
-    for address in ("s3://bucket/shards", "s3://bucket/shards/x-0.tar"):
+    for address in ("shards", "shards/x-0.tar", "shards/*.tar"):
+        address = f"s3://bucket/{address}"
         assert list_images(address) == names
         for row, place in enumerate(locate(names, address)):
             assert content_of(place) == png(row)
     assert len(gets(store)) == 1
-    assert list_images("s3://bucket/shards/*.tar") == names
 
 
 def test_the_cache_has_a_size_limit(store, monkeypatch, tmp_path):
