@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from g2netpl.images.pixels import Pixels, check_unreadable, header_problem, load_resized
+from g2netpl.images.pixels import check_unreadable, header_problem, load_resized
 from g2netpl.images.transforms import Augment, apply
 from g2netpl.utils import distributed
 from g2netpl.utils.errors import UserError
@@ -34,7 +34,6 @@ Item = TypeVar("Item")
 Rows = npt.NDArray[np.int64]
 Groups = Sequence[Rows]  # the rows of each batch
 Device = torch.device | str
-Problem = str | Unreachable  # of an image, or of the store it is in
 TOGETHER = 1024  # images that are mixed with each other at least, if they are in tar files
 
 _WORKER_LOST = (  # words of torch about a worker that is gone
@@ -228,7 +227,7 @@ class ImageSource(Source):
                     if isinstance(problem, Unreachable):
                         raise problem
                     inputs[position] = torch.nan
-                    self.bad[int(rows[position])] = problem
+                    self.bad[int(rows[position])] = str(problem)
                 check_unreadable(self.bad.values(), self.max_unreadable)
                 yield inputs
         except (RuntimeError, OSError, EOFError) as problem:
@@ -236,14 +235,14 @@ class ImageSource(Source):
 
 
 def _stack(
-    items: list[tuple[Tensor, Problem | None]],
-) -> tuple[Tensor, list[tuple[int, Problem]]]:
+    items: list[tuple[Tensor, UserError | None]],
+) -> tuple[Tensor, list[tuple[int, UserError]]]:
     """A batch (B, 3, size, size), and what is wrong with which of its images."""
     problems = [(place, problem) for place, (_, problem) in enumerate(items) if problem is not None]
     return default_collate([pixels for pixels, _ in items]), problems
 
 
-class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
+class _ImageDataset(Dataset[tuple[Tensor, UserError | None]]):
     """One file → (3, size, size) bytes, or black and why; not augmented if the epoch is None."""
 
     def __init__(
@@ -251,23 +250,18 @@ class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
     ) -> None:
         self.paths, self.size, self.seed, self.augment = paths, size, seed, augment
 
-    def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, Problem | None]:
-        row, epoch = key
-        problem: Problem | None = None
+    def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, UserError | None]:
+        (row, epoch), problem = key, None
         try:
             pixels = load_resized(self.paths[row], self.size)
         except UserError as error:
-            pixels = np.zeros((self.size, self.size, 3), dtype=np.uint8)
-            problem = error if isinstance(error, Unreachable) else str(error)
-        if epoch is None:
-            return _tensor(pixels), problem
-        made = [_tensor(apply(name, pixels, (self.seed, epoch, row))) for name in self.augment]
-        return made[0] if len(made) == 1 else torch.stack(made), problem
-
-
-def _tensor(pixels: Pixels) -> Tensor:
-    """(H, W, 3) → (3, H, W)."""
-    return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))
+            pixels, problem = np.zeros((self.size, self.size, 3), dtype=np.uint8), error
+        made = [pixels]
+        if epoch is not None:
+            made = [apply(name, pixels, (self.seed, epoch, row)) for name in self.augment]
+        axes = (2, 0, 1) if len(made) == 1 else (0, 3, 1, 2)
+        together = (made[0] if len(made) == 1 else np.stack(made)).transpose(axes)
+        return torch.from_numpy(np.require(together, requirements=["C", "W"])), problem
 
 
 class WorkerLost(UserError):

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from g2netpl.images.pixels import Pixels
 from g2netpl.labels.io import write_labels
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.files import writing
@@ -19,8 +20,6 @@ from g2netpl.utils.files import writing
 SIZE = 64
 CLASSES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TRAIN_FRACTION = 0.7  # of the digit instances
-
-Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ def make_scenes(train: int = 3000, test: int = 1000, seed: int = 0) -> Scenes:
     ink = (digits.images / 16.0).astype(np.float32)  # (1797, 8, 8) in [0, 1]
     order = np.random.default_rng([seed, 0x6469]).permutation(len(ink))
     border = round(_TRAIN_FRACTION * len(ink))
-    splits = []
-    for number, (count, instances) in enumerate(((train, order[:border]), (test, order[border:]))):
+    splits, parts = [], (("train", train, order[:border]), ("test", test, order[border:]))
+    for number, (name, count, instances) in enumerate(parts):
         random = np.random.default_rng([seed, number, 0x7363])
         images = np.empty((count, SIZE, SIZE, 3), dtype=np.uint8)
         labels = np.zeros((count, len(CLASSES)), dtype=np.int8)
@@ -50,7 +49,6 @@ def make_scenes(train: int = 3000, test: int = 1000, seed: int = 0) -> Scenes:
             chosen = random.choice(instances, size=int(random.integers(1, 5)), replace=False)
             images[index] = _compose(ink[chosen], random)
             labels[index, digits.target[chosen]] = 1
-        name = ("train", "test")[number]
         names = tuple(f"{name}-{index:05d}" for index in range(count))
         splits.append((images, LabelTable(names, CLASSES, labels)))
     return Scenes(*splits[0], *splits[1])
