@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mkdocs.structure.files import File
 
-from g2netpl.cli import COMMANDS, build_parser
+from g2netpl.cli import COMMANDS, CommandParser
 from g2netpl.core.methods import METHODS
 from g2netpl.runs.config import RunConfig
 
@@ -84,17 +84,11 @@ def on_page_markdown(markdown, page, config, files):
 def commands():
     """The help of every command."""
     os.environ["COLUMNS"] = "100"
-    choices = build_parser()._actions[-1].choices
     lines = []
     for name in COMMANDS:
-        lines += [f"## g2netpl {name}", "", "```text", help_of(choices[name]).rstrip(), "```", ""]
+        text = CommandParser(name).format_help().rstrip()
+        lines += [f"## g2netpl {name}", "", "```text", text, "```", ""]
     return "\n".join(lines)
-
-
-def help_of(parser):
-    """The help of a command, whose flags are added when it is asked for."""
-    parser.add_flags(parser)
-    return parser.format_help()
 
 
 def options():

@@ -4,16 +4,15 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from g2netpl import __version__
 from g2netpl.utils import launch as launched
-from g2netpl.utils.console import say
+from g2netpl.utils.console import Console, say
 from g2netpl.utils.errors import InputError, UserError, closest, did_you_mean, missing_extra
 from g2netpl.utils.files import is_full, os_error_text
 from g2netpl.utils.signals import Stopped
@@ -34,107 +33,70 @@ COMMANDS = {
     "features": "compute a folder of frozen features from images",
     "methods": "list the methods, or the options of one of them",
 }
-_IN_SEVERAL_PROCESSES = ("train", "predict", "complete", "features")
+HELP = """usage: g2netpl COMMAND [options]
+
+Train a multi-label image classifier when most labels are missing.
+
+commands (each has --help):
+{}
+
+examples:
+  g2netpl demo --output runs/demo
+  g2netpl train --labels labels.csv --images photos --output runs/first
+  g2netpl --version""".format("\n".join(f"  {name:10} {COMMANDS[name]}" for name in COMMANDS))
+_IN_SEVERAL_PROCESSES = ("train", "predict", "complete")
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are one line; that of a command makes its flags when it is chosen."""
+class CommandParser(argparse.ArgumentParser):
+    """The flags of a command; a mistake in them is one line."""
 
-    add_flags: Callable[[argparse.ArgumentParser], None] | None = None
-    _given: Sequence[str] = ()  # flags on the command line
+    def __init__(self, name: str) -> None:
+        command = import_module(f"g2netpl.commands.{name}")
+        description, _, epilog = (command.__doc__ or "").strip().partition("\n\n")
+        super().__init__(
+            prog=f"g2netpl {name}",
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_flags(self)
+        self.set_defaults(execute=command.run, command=name)
+        needed = [action for action in self._actions if action.required and action.option_strings]
+        words = [f"{action.option_strings[0]} {action.metavar or action.dest}" for action in needed]
+        places = [action for action in self._actions if not action.option_strings]
+        words += [str(action.metavar or f"[{action.dest}]") for action in places]
+        self.usage = " ".join([self.prog, *words, "[options]"])
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as usual; unknown flags get a hint."""
-        add_flags, self.add_flags = self.add_flags, None
-        if add_flags is None:
-            return super().parse_known_args(args, namespace)
-        add_flags(self)
-        self._given = [word for word in args if word.startswith("--")]
-        parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            hint = self._hint(unknown[0]) or self._one_too_many(unknown[0], args)
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-        return parsed, unknown
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words behind the command; a flag that does not exist gets a hint."""
+        for word in words:
+            flag = word.partition("=")[0]
+            if flag.startswith("--") and not any(
+                known.startswith(flag) for known in self._option_string_actions
+            ):
+                self.error(f"unrecognized arguments: {word}{self._hint(flag)}")
+        return self.parse_args(words)
 
-    def _hint(self, word: str) -> str:
+    def _hint(self, flag: str) -> str:
         """The flag or the key of the configuration that was probably meant."""
-        flag = word.partition("=")[0]
-        if not flag.startswith("-"):
-            return ""
-        if "--set" in self._option_string_actions:
-            from g2netpl.commands.flags import KEYS
-
-            key = flag.removeprefix("--").replace("-", "_")
-            if key in KEYS:
-                return f"; use --set {key}=VALUE"
+        keys = getattr(self._option_string_actions.get("--set"), "keys", ())
+        key = flag.removeprefix("--").replace("-", "_")
+        if key in keys:
+            return f"; use --set {key}=VALUE"
         close = closest(flag, self._option_string_actions)
         return "" if close is None else f"; did you mean {close}?"
 
-    def _one_too_many(self, word: str, given: Sequence[str]) -> str:
-        """The help of a flag that takes one value, if two follow it."""
-        flag = given[max(given.index(word) - 2, 0)] if word in given else ""
-        action = self._option_string_actions.get(flag)
-        if action is None or action.nargs is not None or not isinstance(action.help, str):
-            return ""
-        again = "" if type(action) is argparse._StoreAction else " each time"
-        return f"; {flag} takes one value{again}: {action.help.replace('%%', '%')}"
-
     def error(self, message: str) -> NoReturn:
-        """Exit with one line; a misspelt flag explains a missing one."""
-        flags = [word.partition("=")[0] for word in self._given]
-        for flag in flags if "are required" in message else ():
-            if not any(known.startswith(flag) for known in self._option_string_actions):
-                message = f"unrecognized arguments: {flag}{self._hint(flag)}"
-                break
+        """Exit with one line."""
         if launched.is_first_of_machine():
             say(f"{self.prog}: {message} (see {self.prog} --help)")
-        self.exit(2)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """All commands."""
-    parser = _Parser(
-        prog="g2netpl",
-        description="Train a multi-label image classifier when most labels are missing.",
-        epilog="examples:\n"
-        "  g2netpl demo --output runs/demo\n"
-        "  g2netpl train --labels labels.csv --images photos --output runs/first\n"
-        "  g2netpl methods",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"g2netpl {__version__}")
-    commands = parser.add_subparsers(metavar="command", required=True, parser_class=_Parser)
-    for name, summary in COMMANDS.items():
-        sub = commands.add_parser(
-            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        sub.add_flags = partial(_add_flags, name)
-    return parser
-
-
-def _add_flags(name: str, parser: argparse.ArgumentParser) -> None:
-    """Import the chosen command and add its flags."""
-    command = import_module(f"g2netpl.commands.{name}")
-    parser.description, _, parser.epilog = (command.__doc__ or "").strip().partition("\n\n")
-    parser.set_defaults(execute=command.run, command=name)
-    command.add_flags(parser)
-    places = [action for action in parser._actions if not action.option_strings]
-    needed = [action for action in parser._actions if action.required and action not in places]
-    words = [f"{action.option_strings[0]} {action.metavar or action.dest}" for action in needed]
-    words += [str(action.metavar or f"[{action.dest}]") for action in places]
-    parser.usage = " ".join([parser.prog, *words, "[options]"])
+        self.exit(InputError.exit_code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    given = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        _check_command(given[:1])
-        parsed = build_parser().parse_args(given)
-        _check_launch(parsed.command)
-        _load_plugins(parsed)
-        with _plugin_errors():
-            parsed.execute(parsed)
+        _run(*(sys.argv[1:] if arguments is None else arguments))
     except (UserError, Stopped) as problem:
         launched.ignore_signals()
         if launched.is_first_of_machine():
@@ -149,35 +111,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at exit
         return EXIT_BUG
-    except OSError as problem:
-        if problem.errno is None or not (problem.filename or is_full(problem)):
-            return _bug()
-        path = os.fsdecode(problem.filename or os.curdir)
-        say(f"g2netpl: {path}: {os_error_text(problem, Path(path))}")
-        return InputError.exit_code
     except Exception as problem:
-        lacking = missing_extra(problem)
-        if lacking is None:
-            return _bug()
-        say(f"g2netpl {given[0]}: {' '.join(lacking.split())}")
+        line = missing_extra(problem) or _os_error(problem)
+        if line is None:
+            say(traceback.format_exc().rstrip())
+            say("g2netpl: this is a bug in g2netpl; please report the lines above")
+            return EXIT_BUG
+        say(f"g2netpl: {line}")
         return UserError.exit_code
     return 0
 
 
-def _check_command(first: Sequence[str]) -> None:
-    for word in first:
-        if not word.startswith("-") and word not in COMMANDS:
-            hint = did_you_mean(word, COMMANDS)
-            raise InputError(f"no command {word!r:.100}: {hint} (see g2netpl --help)")
-
-
-def _load_plugins(parsed: argparse.Namespace) -> None:
-    """Methods from the files of --plugin."""
-    paths = vars(parsed).pop("plugin", [])
-    if paths:
-        from g2netpl.core.plugins import load_plugins
-
-        load_plugins(paths)
+def _run(name: str = "", *words: str) -> None:
+    """Run the command of this name."""
+    if name in ("-h", "--help"):
+        Console().print(HELP)
+    elif name == "--version":
+        Console().print(f"g2netpl {__version__}")
+    elif name not in COMMANDS:
+        hint = f"no command {name!r:.100}: {did_you_mean(name, COMMANDS)}"
+        raise InputError(f"{hint if name else 'expected a command'} (see g2netpl --help)")
+    else:
+        flags = CommandParser(name).read(words)
+        if launched.size() > 1 and name not in _IN_SEVERAL_PROCESSES:
+            raise InputError(
+                f"{name}: works in one process; only {', '.join(_IN_SEVERAL_PROCESSES)} in several"
+            )
+        with _plugin_errors():
+            flags.execute(flags)
 
 
 def _plugin_errors() -> AbstractContextManager[None]:
@@ -186,15 +147,11 @@ def _plugin_errors() -> AbstractContextManager[None]:
     return nullcontext() if plugins is None else plugins.plugin_errors()
 
 
-def _check_launch(command: str) -> None:
-    if launched.size() > 1 and command not in _IN_SEVERAL_PROCESSES:
-        raise InputError(
-            "only train, predict, complete and features work in several processes; start this "
-            "without them"
-        )
-
-
-def _bug() -> int:
-    say(traceback.format_exc().rstrip())
-    say("g2netpl: this is a bug in g2netpl; please report the lines above")
-    return EXIT_BUG
+def _os_error(problem: Exception) -> str | None:
+    """The line for a file that cannot be used; None for any other problem."""
+    if not isinstance(problem, OSError) or problem.errno is None:
+        return None
+    if not problem.filename and not is_full(problem):
+        return None
+    path = os.fsdecode(problem.filename or os.curdir)
+    return f"{path}: {os_error_text(problem, Path(path))}"

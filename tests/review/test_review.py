@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from g2netpl import read_labels
 from g2netpl.cli import main
-from g2netpl.commands.complete import _write_table
+from g2netpl.commands.complete import _write_output
 from g2netpl.labels.io.photos import xmp
 from g2netpl.review import queries as review_queue
 from g2netpl.review.log import AnswerLog
@@ -543,10 +543,10 @@ def said(image, label, order):
 
 def write_sidecars(folder, photos):
     """As `complete --to photo-tags` does."""
-    flags = {"run": str(folder), "table": str(photos), "to": "photo-tags", "dry_run": False}
-    flags |= {"sidecar": "IMG.JPG.xmp", "overwrite": False, "bom": False}
+    flags = {"run": str(folder), "output": str(photos), "to": "photo-tags", "dry_run": False}
+    flags |= {"sidecar": "IMG.JPG.xmp", "overwrite": False}
     run = Run.open(folder)
-    _write_table(run, complete(run), Namespace(**flags))
+    _write_output(run, complete(run), Namespace(**flags))
 
 
 def test_who_names_the_one_class_of_a_photo_takes_out_the_other(small):
@@ -628,7 +628,7 @@ def test_the_browser_gets_the_token_through_a_file_that_only_we_can_read(tmp_pat
     monkeypatch.setenv("DISPLAY", ":0")
     page = tmp_path / "review-open.html"
     page.write_text("left by an earlier start")
-    _open("http://127.0.0.1:1/#token", str(page))
+    _open("http://127.0.0.1:1/#token", page)
     assert shown == [page.as_uri()]  # others can read command lines, not this file
     assert page.stat().st_mode & 0o777 == 0o600
     assert 'url=http://127.0.0.1:1/#token"' in page.read_text()
@@ -639,7 +639,6 @@ def test_the_browser_gets_the_token_through_a_file_that_only_we_can_read(tmp_pat
     [
         (["--limit", "0"], "--limit: must be 1 or more"),
         (["--port", "80"], "--port: must be 0"),
-        (["--seed", "-1"], "--seed: must be 0 or more"),
         (["--images", "nowhere"], "is --images the right folder"),
         (["--classes", "cow"], "--classes: unknown class 'cow'"),
         (["--export", "labels.xyz"], "what format is this to be"),

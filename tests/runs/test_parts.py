@@ -105,7 +105,7 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
     )
     capsys.readouterr()
     assert predict() == 0
-    assert "3 of 5 blocks are there already; going on" in capsys.readouterr().out
+    assert "resuming: 3 of 5 chunks are there already" in capsys.readouterr().out
     assert sum(scored) == 32
     assert contents(folder) == before
     assert predict() == 0
@@ -235,7 +235,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_files(
     many, labels = copied(photos, tmp_path / "many", 5), tmp_path / "many.csv"
     given, blocks = {
         "predict": (["predict", small_bundle, "--workers", 1], 25),
-        "complete": (["complete", small_run, "--labels", labels, "--workers", 0], 19),
+        "complete": (["complete", small_run, "--labels", labels, "--set", "workers=0"], 19),
     }[command]
     given += ["--images", many, "--output"]
     assert main([*map(str, (*given, tmp_path / "whole"))]) == 0
@@ -270,7 +270,7 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     seen = observe(full, Setting.parse("known:0.3"), 0)
     tables.write(seen, tmp_path / "labels.csv")
     given = ["complete", small_run, "--labels", tmp_path / "labels.csv", "--images", photos]
-    given += ["--workers", "0", "--output"]
+    given += ["--set", "workers=0", "--output"]
     assert main([*map(str, (*given, tmp_path / "done"))]) == 0
     known = seen.values >= 0
     assert f"20 images × 10 classes: {known.sum()} observed" in capsys.readouterr().out
@@ -301,36 +301,6 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
 def test_flags_of_complete_that_do_not_fit(small_run, capsys, more, what):
     assert main(["complete", str(small_run), *more]) == 2
     assert what in capsys.readouterr().err
-
-
-def test_features_of_any_number_of_images(photos, tmp_path, as_rank):
-    given = ["features", "--images", photos, "--backbone", "tiny", "--image-size", 32]
-    given += ["--workers", 0, "--device", "cpu", "--output"]
-    (tmp_path / "few").mkdir()
-    shutil.copy(photos / "test-00001.png", tmp_path / "few" / "a.png")
-    (tmp_path / "few" / "b.png").write_text("no image")
-    for rank in (1, 0):
-        as_rank(rank, 2)
-        assert main([*map(str, (*given, tmp_path / "made"))]) == 0
-    as_rank(0, 1)
-    rows = rows_of(tmp_path / "made")
-    labelled = [*given, tmp_path / "folder", "--labels", photos / "train.csv"]
-    labelled += ["--test-labels", photos / "test.csv", "--cache", tmp_path / "cache"]
-    assert main([*map(str, labelled)]) == 0
-    expected = {}
-    for part in ("train", "test"):
-        with np.load(tmp_path / "folder" / f"{part}.npz") as arrays:
-            expected |= dict(zip(arrays["images"].tolist(), arrays["features"], strict=True))
-    assert len(rows) == len(expected) == 80
-    for row in rows:
-        np.testing.assert_allclose(row["features"], expected[row["image"]], atol=1e-5)
-    given[2] = tmp_path / "few"
-    assert main([*map(str, (*given, tmp_path / "two"))]) == 0
-    good, bad = rows_of(tmp_path / "two")
-    np.testing.assert_allclose(good["features"], expected["test-00001.png"], atol=1e-5)
-    assert bad == {"image": "b.png", "features": None}
-    assert main([*map(str, (*labelled, "--engine", "ray", "--overwrite"))]) == 2
-    assert main([*map(str, (*given, tmp_path / "two.parquet"))]) == 2
 
 
 RAY = os.environ.get("G2NETPL_RAY_PYTHON") or (sys.executable if find_spec("ray") else None)

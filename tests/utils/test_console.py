@@ -125,9 +125,9 @@ def test_every_command_takes_paths_that_are_not_utf8(photos, small_training, tmp
     labels, images = str(folder / "photos" / "train.csv"), str(folder / "photos")
     keys = small_training(labels=labels, images=images, output=run, cache=cache, mode="linear")
     keys["test_labels"] = str(folder / "photos" / "test.csv")
-    page, table = str(folder / "a.html"), str(folder / "a.parquet")
+    page, table = str(folder / "a.csv"), str(folder / "a.parquet")
     for arguments in (
-        ["check", "--labels", labels, "--images", images, "--html", page],
+        ["check", "--labels", labels, "--images", images, "--output", page],
         ["convert", labels, table],
         ["train", *(word for pair in keys.items() for word in ("--set", "{}={}".format(*pair)))],
         ["train", "--resume", "--output", run],

@@ -87,9 +87,10 @@ KEPT, LOST = AGAIN, NOTHING_KEPT
 @pytest.mark.parametrize(
     ("command", "step", "advice"),
     [
-        ("features --labels train.csv --images photos --output out", "_features", KEPT),
+        ("features --labels train.csv --images photos --output out", "_tables", KEPT),
         ("predict run --images photos --output out/", "_predict", KEPT),
         ("predict run --images photos --output out.csv", "_predict", LOST),
+        ("export run --output out.onnx", "load_run", LOST),
     ],
 )
 def test_a_command_that_is_stopped_says_what_is_kept(

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import subprocess
 import sys
 
@@ -40,7 +39,7 @@ def test_help_of_every_command_names_each_flag_and_examples(capsys):
         flags[command] = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE))
     assert len(flags) <= 13
     assert len(flags["train"] - {"--help"}) <= 38
-    assert sum(len(found - {"--help"}) for found in flags.values()) <= 185
+    assert sum(len(found - {"--help"}) for found in flags.values()) <= 178
 
 
 def test_the_list_of_commands_is_quick():
@@ -55,7 +54,7 @@ def test_the_list_of_commands_is_quick():
 def test_a_setting_without_a_flag_is_pointed_at(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--hidden", "8"])
-    assert "--hidden 8; use --set hidden=VALUE" in capsys.readouterr().err
+    assert "--hidden; use --set hidden=VALUE" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--epoch-s", "8"])
     assert "did you mean --epochs?" in capsys.readouterr().err
@@ -121,34 +120,6 @@ def test_compare_writes_rows_and_cells(features, tmp_path, capsys, result_keys):
         assert (line["undecided %"] == "") == (line["method"] == "an")
 
 
-def test_compare_gives_the_same_figures_for_any_number_of_jobs(features, tmp_path):
-    for jobs in ("1", "2"):
-        arguments = ["--methods", "g2netpl", "--settings", "sspl:0.5", "--jobs", jobs]
-        assert compare(features, tmp_path / jobs, *arguments) == 0
-    one, two = (json.loads((tmp_path / jobs / "results.json").read_text()) for jobs in "12")
-    for left, right in zip(one, two, strict=True):
-        assert {**left, "seconds": 0} == {**right, "seconds": 0}
-
-
-def test_options_can_be_changed_for_one_method(features, tmp_path):
-    arguments = ["--methods", "epr,epr:regulariser=0.5", "--settings", "fspl"]
-    assert compare(features, tmp_path / "a", *arguments) == 0
-    rows = json.loads((tmp_path / "a" / "results.json").read_text())
-    plain, changed = (
-        [row["test_map"] for row in rows if row["method"] == method]
-        for method in ("epr", "epr:regulariser=0.5")
-    )
-    assert plain != changed
-
-
-def test_k_can_be_estimated_in_a_comparison(features, tmp_path):
-    arguments = ["--methods", "epr", "--settings", "fspl", "--set", "expected_positives=estimate"]
-    assert compare(features, tmp_path / "out", *arguments) == 0
-    cells = cells_of(tmp_path / "out")
-    # truth 1.2; labelled images have at least one positive
-    assert 1 <= cells[0]["expected_positives"] <= 1.8
-
-
 def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatch):
     config = tmp_path / "run.toml"
     config.write_text(
@@ -195,21 +166,6 @@ def test_a_run_that_was_killed_before_it_saved_anything_is_to_be_begun_again(tmp
         assert "nothing was saved there yet; run the command that" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        ("--format csv tags", "; --format takes one value: format of the label files"),
-        ("--labels a.csv b.csv", "--labels takes one value each time: label file"),
-        ("--max-unreadable 3 %", "; --max-unreadable takes one value: unreadable images"),
-        ("--no-decode x", "unrecognized arguments: x (see"),
-    ],
-)
-def test_a_word_too_many_is_told_what_the_flag_before_it_takes(words, hint, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["check", "--labels", "a.csv", *words.split()])
-    assert hint in capsys.readouterr().err
-
-
 def test_overwrite_loses_nothing_to_a_mistake(features, tmp_path, capsys):
     output = tmp_path / "out"
     arguments = ["--methods", "an", "--settings", "fspl"]
@@ -234,39 +190,6 @@ def test_overwrite_loses_nothing_to_a_mistake(features, tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_a_failed_overwrite_keeps_the_old_run(photos, tmp_path, capsys):
-    from g2netpl import observe, read_labels
-    from g2netpl.labels.io import tables
-    from g2netpl.labels.settings import Setting
-
-    partial = observe(read_labels(photos / "train.csv"), Setting.parse("fspl"), 0)
-    tables.write(partial, tmp_path / "tags.csv")
-    arguments = ["train", "--labels", str(tmp_path / "tags.csv"), "--images", str(photos)]
-    arguments += ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
-    arguments += ["--output", str(tmp_path / "run")]
-    assert main([*arguments, "--expected-positives", "2"]) == 0
-    shutil.copytree(photos, tmp_path / "photos")
-    (tmp_path / "photos" / "broken.png").write_text("no image")
-    arguments[arguments.index("--images") + 1] = str(tmp_path / "photos")
-    broken = (tmp_path / "tags.csv").read_text() + "broken.png" + ",1" + "," * 9 + "\n"
-    (tmp_path / "broken.csv").write_text(broken)
-    for more in (
-        ["--expected-positives", "truth"],
-        ["--set", "penalty=0.1,0.2"],
-        [
-            "--expected-positives",
-            "2",
-            "--labels",
-            str(tmp_path / "broken.csv"),
-            "--max-unreadable",
-            "0",
-        ],
-    ):
-        assert main([*arguments, *more, "--overwrite"]) == 2
-        assert (tmp_path / "run" / "result.json").is_file()
-    capsys.readouterr()
-
-
 def test_compare_without_negatives_chooses_nothing(features, tmp_path):
     arrays = dict(np.load(features / "train.npz"))
     arrays["labels"] = np.where(arrays["labels"] == 1, 1, -1).astype(np.int8)
@@ -280,12 +203,11 @@ def test_compare_without_negatives_chooses_nothing(features, tmp_path):
     assert row["test_map"] is not None
 
 
-def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, scenes):
+def test_demo_writes_its_page(tmp_path, monkeypatch, capsys, scenes):
     monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
-    arguments = ["demo", "--output", str(tmp_path / "demo"), "--epochs", "2", "--jobs", "1"]
+    arguments = ["demo", "--output", str(tmp_path / "demo"), "--epochs", "1", "--jobs", "1"]
     assert main(arguments) == 0
     assert main(arguments) == 2
-    assert main([*arguments, "--overwrite"]) == 0
     rows = json.loads((tmp_path / "demo" / "result.json").read_text())
     assert len(rows) == 11
     assert "60 training scenes" in capsys.readouterr().out
@@ -310,7 +232,7 @@ def test_a_command_that_is_misspelt_is_told_the_right_one(capsys):
 def test_a_required_flag_that_is_misspelt_is_told_the_right_one(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["check", "--lables", "labels.csv"])
-    assert "--lables labels.csv; did you mean --labels?" in capsys.readouterr().err
+    assert "--lables; did you mean --labels?" in capsys.readouterr().err
     assert main(["check", "--images", "photos"]) == 2
     assert "expected --labels" in capsys.readouterr().err
 
@@ -408,22 +330,6 @@ def test_bad_comparisons_are_one_line(features, tmp_path, capsys, more, message)
 
 
 @pytest.mark.parametrize(
-    "more",
-    [
-        ["--image-size", "0"],
-        ["--workers", "-1"],
-        ["--set", "seed=-1"],
-    ],
-)
-def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
-    arguments = ["features", "--labels", str(photos / "train.csv"), "--images", str(photos)]
-    assert main([*arguments, *more, "--output", str(tmp_path / "made")]) == 2
-    words = "seed" if "--set" in more else more[0].strip("-").replace("-", "_")
-    assert words in capsys.readouterr().err
-    assert not (tmp_path / "made").exists()
-
-
-@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("epoch = 3\n", "unknown key 'epoch' .*did you mean 'epochs'"),
@@ -443,16 +349,6 @@ def test_mistakes_in_a_config_file_are_named(tmp_path, capsys, content, message)
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_the_configuration_takes_paths_and_tells_mistakes_in_one_line(tmp_path):
-    from g2netpl import RunConfig
-    from g2netpl.utils.errors import InputError
-
-    config = RunConfig(labels=tmp_path / "a.csv", images=tmp_path, output=tmp_path / "run")
-    assert config.labels == str(tmp_path / "a.csv")
-    with pytest.raises(InputError, match=r"learning_rate: .*greater than 0, got -1"):
-        RunConfig(labels="a", images="b", output="c", learning_rate=-1)
-
-
 def test_a_bug_of_ours_is_exit_code_1(monkeypatch, capsys):
     def fail(flags):
         raise RuntimeError("anything else")
@@ -468,7 +364,7 @@ def test_a_missing_extra_is_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr("g2netpl.commands.methods.run", fail)
     assert main(["methods"]) == 2
-    said = "g2netpl methods: needs ray, which is not installed; pip install 'g2netpl[ray]'\n"
+    said = "g2netpl: needs ray, which is not installed; pip install 'g2netpl[ray]'\n"
     assert capsys.readouterr().err == said
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from g2netpl.cli import COMMANDS, build_parser, main
+from g2netpl.cli import COMMANDS, CommandParser, main
 from g2netpl.core import METHODS, plugins
 from g2netpl.review.session import ReviewSession
 
@@ -143,8 +143,8 @@ def folder(desk, tmp_path, monkeypatch):
 )
 def test_commands_run(folder, page):
     for line, arguments in commands(page):
-        parsed = build_parser().parse_args(arguments)
         name = arguments[0]
+        parsed = CommandParser(name).read(arguments[1:])
         if any(word in line for word in ELSEWHERE):
             continue
         if name == "review" and not parsed.export:  # waits for a browser; one answer is given here
@@ -166,10 +166,8 @@ def test_commands_run(folder, page):
 def test_flags_in_the_text_exist():
     """Of every inline piece of code in the docs; those of blocks are parsed above."""
     known = set(OTHER_TOOLS)
-    choices = build_parser()._actions[-1].choices
-    for parser in choices.values():
-        parser.add_flags(parser)
-        known |= {flag for action in parser._actions for flag in action.option_strings}
+    for name in COMMANDS:
+        known |= CommandParser(name)._option_string_actions.keys()
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         for code in re.findall(r"`([^`\n]+)`", text):

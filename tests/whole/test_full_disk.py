@@ -61,8 +61,8 @@ def test_label_files(photos, tmp_path, ends, target, problem):
 @pytest.mark.parametrize(
     "command",
     [
-        ["complete", "RUN", "--output", "OUT/long.csv"],
-        ["complete", "RUN", "--table", "OUT/labels.csv"],
+        ["complete", "RUN", "--details", "OUT/long.csv"],
+        ["complete", "RUN", "--output", "OUT/labels.csv"],
         ["predict", "RUN", "--images", "PHOTOS", "--output", "OUT/scores.csv"],
         ["predict", "RUN", "--images", "PHOTOS", "--output", "OUT/scores.parquet"],
         ["review", "RUN", "--export", "OUT/reviewed.csv"],

@@ -2,7 +2,7 @@
 
 examples:
   g2netpl check --labels labels.csv --images photos
-  g2netpl check --labels labels.csv --images photos --html check.html --output issues.csv
+  g2netpl check --labels labels.csv --images photos --output issues.csv
   g2netpl check --labels train.csv --images photos --test-labels test.csv --groups-out groups.csv
 
 Near-duplicates (the same picture in another size or quality, neighbours of a series) are counted;
@@ -17,8 +17,13 @@ from contextlib import suppress
 
 from rich.table import Table
 
-from g2netpl.commands.flags import add_config_flags, add_settings_flags, checked
-from g2netpl.commands.labelling import check_target, share_of_labels
+from g2netpl.commands.flags import (
+    add_config_flags,
+    add_overwrite_flag,
+    add_settings_flags,
+    checked,
+)
+from g2netpl.commands.writing import check_target, summary
 from g2netpl.images.check import (
     Inspection,
     by_kind,
@@ -33,14 +38,13 @@ from g2netpl.labels.class_names import (
     classifier_size,
     imagenet_synsets,
     match_names,
-    summary,
     write_names,
 )
+from g2netpl.labels.class_names import summary as names_summary
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import LabelFileError, image_folder, read_labels
 from g2netpl.labels.io.groups import write_groups
 from g2netpl.labels.table import group_numbers
-from g2netpl.reports.page import write_page
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import read_training_data
 from g2netpl.utils.console import Console, shown
@@ -59,10 +63,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--no-decode", action="store_true", help="do not decode the images")
     group.add_argument("--output", metavar="FILE", help="CSV file of all issues")
-    group.add_argument("--html", metavar="FILE", help="HTML page of the findings")
     group.add_argument("--groups-out", metavar="FILE", help="CSV file of near-duplicates as groups")
     group.add_argument("--names-out", metavar="FILE", help="CSV file of what class names mean")
-    group.add_argument("--overwrite", action="store_true", help="replace these files")
+    add_overwrite_flag(group)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -70,12 +73,9 @@ def run(flags: argparse.Namespace) -> None:
     console, config = Console(), checked(flags)
     if not config.labels:
         raise InputError("expected --labels; g2netpl check --help has examples")
-    targets = {flags.html: ".html"}
-    targets |= dict.fromkeys((flags.output, flags.groups_out, flags.names_out), ".csv")
     read = each_file(config.labels) + each_file(config.test_labels or ())
-    for target, ending in targets.items():
-        if target is not None:
-            check_target(target, (ending,), flags.overwrite, read)
+    for target in filter(None, (flags.output, flags.groups_out, flags.names_out)):
+        check_target(target, (".csv",), flags.overwrite, read)
     if flags.groups_out is not None and flags.no_decode:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
     if config.images is not None:
@@ -84,12 +84,8 @@ def run(flags: argparse.Namespace) -> None:
     if found.table is not None:
         with Work(console, "looking at images", len(found.table)) as work:
             inspect_images(
-                found,
-                config.images,
-                config.format,
-                config.workers,
-                config.most_unreadable,
-                work.advance,
+                *(found, config.images, config.format, config.workers),
+                *(config.most_unreadable, work.advance),
                 decode=not flags.no_decode,
                 elsewhere=_elsewhere(config),
                 may_miss=config.missing == "leave-out",
@@ -101,16 +97,6 @@ def run(flags: argparse.Namespace) -> None:
     if flags.output is not None:
         write_issues(found, flags.output)
         console.print(f"all issues: {flags.output}")
-    if flags.html is not None:
-        write_page(
-            flags.html,
-            "check.html",
-            found=found,
-            share=None if found.table is None else share_of_labels(found.table),
-            ranked=sorted(found.classes, key=lambda each: -each.positive),
-            problems=[("Errors", by_kind(found.errors)), ("Warnings", by_kind(found.warnings))],
-        )
-        console.print(f"page: {flags.html}")
     if found.errors:
         first = f"the first: {found.errors[0].where}: {found.errors[0].message}"
         remedy = f"; {found.remedy}" if found.remedy else ""
@@ -129,18 +115,16 @@ def _inspected(config: RunConfig) -> Inspection:
 
 
 def _elsewhere(config: RunConfig) -> set[str]:
-    """Where the images of the test and the validation file are."""
-    found: set[str] = set()
-    for files, folder in (
-        (config.test_labels, config.test_images),
-        (config.validation_labels, None),
-    ):
+    """Paths of the images of the test and the validation file."""
+    paths: set[str] = set()
+    parts = ((config.test_labels, config.test_images), (config.validation_labels, None))
+    for files, folder in parts:
         if files is not None:
             root = folder or config.images or image_folder(files, config.format)
             names = read_labels(files, config.format, config.reading(folder)).images
-            with suppress(InputError):  # which is told where a training would look for them
-                found.update(find(names, root).paths)
-    return found
+            with suppress(InputError):  # reported with the training data
+                paths.update(find(names, root).paths)
+    return paths
 
 
 def _match_class_names(
@@ -148,15 +132,14 @@ def _match_class_names(
 ) -> None:
     """Report which class names the backbone's ImageNet classifier knows; write what they mean."""
     synsets = imagenet_synsets(classifier_size(config.backbone))
-    if not synsets:
+    if synsets:
+        matches = match_names(classes, synsets, config.names)
+        found.facts.append(names_summary(matches, synsets))
         if target is not None:
-            raise InputError(f"--names-out: {config.backbone} has no ImageNet classifier")
-        return
-    matches = match_names(classes, synsets, config.names)
-    found.facts.append(summary(matches, synsets))
-    if target is not None:
-        write_names(target, matches)
-        found.facts.append(f"what class names mean, for train --names: {target}")
+            write_names(target, matches)
+            found.facts.append(f"what class names mean, for train --names: {target}")
+    elif target is not None:
+        raise InputError(f"--names-out: {config.backbone} has no ImageNet classifier")
 
 
 def _look_for_duplicates(
@@ -193,29 +176,26 @@ def _look_for_duplicates(
 
 def _show(console: Console, found: Inspection) -> None:
     if found.table is not None:
-        console.print(share_of_labels(found.table))
+        console.print(summary(found.table))
         table = Table("class", "positive", "negative", "unknown", box=None, pad_edge=False)
         for column in table.columns[1:]:
             column.justify = "right"
-        ranked = sorted(found.classes, key=lambda each: -each.positive)
-        listed = ranked if len(ranked) <= 2 * _SHOWN else ranked[:_SHOWN] + ranked[-_SHOWN:]
-        for each in listed:
-            table.add_row(
-                shown(each.name), f"{each.positive:,}", f"{each.negative:,}", f"{each.unknown:,}"
-            )
+        ranked = sorted(found.classes, key=lambda count: -count.positive)
+        is_long = len(ranked) > 2 * _SHOWN
+        for count in ranked[:_SHOWN] + ranked[-_SHOWN:] if is_long else ranked:
+            numbers = (count.positive, count.negative, count.unknown)
+            table.add_row(shown(count.name), *(f"{number:,}" for number in numbers))
         console.print(table)
-        if len(listed) < len(ranked):
-            console.print(
-                f"(the {_SHOWN} most and the {_SHOWN} least frequent of {len(ranked)} classes)"
-            )
+        if is_long:
+            console.print(f"({_SHOWN} most and least frequent of {len(ranked)} classes)")
     for fact in found.facts:
         console.print(shown(fact))
-    for severity, problems in (("error", found.errors), ("warning", found.warnings)):
+    for severity, issues in (("error", found.errors), ("warning", found.warnings)):
         left = _SHOWN
-        for kind, group in by_kind(problems).items():
+        for kind, group in by_kind(issues).items():
             console.print(f"{severity}: {kind}: {len(group):,}")
-            for problem in group[: min(left, 5)]:
-                console.print(shown(f"  {problem.where}: {problem.message}"))
+            for issue in group[: min(left, 5)]:
+                console.print(shown(f"  {issue.where}: {issue.message}"))
             left = max(left - 5, 0)
             if len(group) > 5 or left == 0:
                 console.print("  … (--output FILE writes all)")

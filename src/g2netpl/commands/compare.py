@@ -154,7 +154,7 @@ def _data(flags: argparse.Namespace, given: dict[str, Any], config: RunConfig) -
         for name in keys:
             raise InputError(f"{name.replace('_', '-')}: only for images, with --labels")
         return load_array_data(flags.features)
-    dataset = find_dataset(flags.labels, keys.pop("test_labels", None), keys.pop("images", None))
+    dataset = find_dataset(config.labels, keys.pop("test_labels", None), keys.pop("images", None))
     if dataset.kind != "images":
         raise InputError(f"{dataset.root}: a features folder; give it as --features")
     return PhotoData(dataset, {"mode": "full", **keys})

@@ -32,39 +32,68 @@ interrupted command resumes when it is given again; torchrun or Ray share the ch
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from g2netpl.commands.complete_others import check_sure, complete_others
-from g2netpl.commands.flags import Collect, add_config_flags, add_set_flag, checked
-from g2netpl.commands.in_parts import add_engine_flag
-from g2netpl.commands.labelling import (
+import numpy as np
+
+from g2netpl.commands.chunks import (
+    add_engine_flag,
+    check_output,
+    interrupts,
+    make_all,
+    share,
+)
+from g2netpl.commands.flags import (
+    add_config_flags,
+    add_overwrite_flag,
+    add_set_flag,
+    checked,
+)
+from g2netpl.commands.writing import (
     ENDINGS,
     PHOTO_TAGS,
     add_writing_flags,
     check_target,
-    share_of_labels,
-    write_new,
-    write_sidecars,
+    summary,
+    write_table,
     written,
 )
 from g2netpl.labels.files import each_file
-from g2netpl.labels.io import FORMATS, find_format, find_writer, label_studio
+from g2netpl.labels.io import (
+    FORMATS,
+    ReadOptions,
+    find_format,
+    find_writer,
+    label_studio,
+    read_matching,
+)
 from g2netpl.labels.io.sheets import complete_sheet, completed_name, is_sheet
+from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.answers import apply_decisions, read_decisions
 from g2netpl.runs.completion import (
     Completed,
     compare_with_truth,
     complete,
+    sure_of_unknown,
+    thresholds_of_unknown,
     write_completed,
     write_tags,
 )
+from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import COMPLETED
+from g2netpl.runs.parts import Blocks
 from g2netpl.runs.run import Run, load_run
+from g2netpl.runs.scoring import Completing, Find, FindAt, Scoring, load_classifier
+from g2netpl.runs.sure import Sure
+from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, listed
 from g2netpl.utils.files import writing
 from g2netpl.utils.progress import Work
+
+_LEVELS = (0.5, 0.7, 0.9)  # probabilities that a person may choose from
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -73,33 +102,32 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
     add_writing_flags(parser, "--output")
     add("--details", metavar="FILE", help="table of all labels with score and source to write")
-    add(
-        "--confidence",
-        type=float,
-        metavar="P",
-        help="fraction of the added labels that must be right (default: all are filled in)",
-    )
-    add(
-        "--truth",
-        action=Collect,
-        metavar="LABELS",
-        help="label file with full labels, to measure the added ones",
-    )
-    add("--overwrite", action="store_true", help="replace existing files")
+    level = "fraction of the added labels that must be right (default: all are filled in)"
+    add("--confidence", type=float, metavar="P", help=level)
+    truth = "label file with full labels, to measure the added ones"
+    add("--truth", action="append", metavar="LABELS", help=truth)
+    add_overwrite_flag(parser)
     group = parser.add_argument_group("another label file")
-    group.add_argument("--labels", action=Collect, help="label file to complete by prediction")
-    group.add_argument("--images", help="folder of its images")
+    add_config_flags(group, ("labels", "images"))
     add_engine_flag(group)
-    add_config_flags(group, ("workers", "device"))
     add_set_flag(group)
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Decide, write, and say how many labels came from where."""
-    if flags.labels is not None:
-        complete_others(flags)
-    else:
+    """Decide, write, and report how many labels came from where."""
+    level = flags.confidence
+    if level is not None and not 0.5 <= level < 1:
+        raise InputError(f"--confidence: must be at least 0.5 and less than 1, got {level:g}")
+    if flags.labels is None:
         _complete(flags)
+        return
+    if flags.images is None or flags.output is None:
+        raise InputError("--labels: needs --images and --output")
+    if flags.details is not None or flags.truth is not None or flags.dry_run:
+        raise InputError("--labels: --details, --truth and --dry-run do not go with it")
+    check_output(flags)
+    with interrupts(flags):
+        _complete_others(flags)
 
 
 def _complete(flags: argparse.Namespace) -> None:
@@ -109,16 +137,16 @@ def _complete(flags: argparse.Namespace) -> None:
     trained = load_run(flags.run)
     completed = complete(trained, flags.confidence)
     lines = [str(completed), *_how_decided(trained, completed, flags.confidence)]
+    lines += _without_tags(completed) + _levels(completed)
     if flags.truth is not None:
-        reading = config.reading(trained.config.images)
-        reading = replace(reading, single_label=config.single_label or trained.config.single_label)
+        reading = _reading(config, trained, trained.config.images)
         lines.append(compare_with_truth(completed, flags.truth, config.format, reading))
     console.print("\n".join(lines))
     if tags is not None:
         if not flags.dry_run:
             write_tags(completed, tags)
-        said = f"each image with its labels, and those added: {tags}"
-        console.print(written(tags, True) if flags.dry_run else said)
+        text = f"each image with its labels, and those added: {tags}"
+        console.print(written(tags, True) if flags.dry_run else text)
         for line in _complete_sheet(trained, completed, flags):
             console.print(line)
     if flags.details is not None:
@@ -127,7 +155,7 @@ def _complete(flags: argparse.Namespace) -> None:
                 write_completed(completed, flags.details, work.advance)
         console.print(written(flags.details, flags.dry_run))
     if flags.output is not None:
-        for line in _write_table(trained, completed, flags):
+        for line in _write_output(trained, completed, flags):
             console.print(line)
         console.print(written(flags.output, flags.dry_run))
 
@@ -136,54 +164,79 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
     """See that all may be written; the table of tags in the run folder, if no other is wanted."""
     wanted = (flags.details, flags.output, flags.truth)
     tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None, None) else None
-    proposals = flags.output is not None and flags.to == "label-studio"
     if (flags.images, flags.engine) != (None, "here") or launched.size() > 1:
         raise InputError("--images, --engine and several processes: go with --labels")
-    check_sure(flags.confidence)
     for target in filter(None, (flags.details, tags)):
         check_target(target, ENDINGS, flags.overwrite)
     if flags.output is not None and flags.to != PHOTO_TAGS:
-        check_target(flags.output, (".json",) if proposals else None, flags.overwrite)
+        endings = (".json",) if flags.to == "label-studio" else None
+        check_target(flags.output, endings, flags.overwrite)
         find_writer(flags.output, flags.to)
     return tags
 
 
-def _how_decided(trained: Run, completed: Completed, sure: float | None) -> list[str]:
-    """By what the labels were decided, unless bounds of validation say it, and what these lack."""
+def _reading(config: RunConfig, trained: Run, images: str | None = None) -> ReadOptions:
+    """How a label file is read, for the classes of a run."""
+    single_label = config.single_label or trained.config.single_label
+    return replace(config.reading(images), single_label=single_label)
+
+
+def _how_decided(trained: Run, completed: Completed, level: float | None) -> list[str]:
+    """How the labels were decided, unless bounds of validation say it, and what these lack."""
     lack = [f"note: {completed.lack}"] if completed.lack else []
-    if sure is None:
-        return [f"{completed.how}; --confidence 0.9 fills in the surest alone", *lack]
+    if level is None:
+        return [f"{completed.how}; --confidence 0.9 fills in only the most confident", *lack]
     if completed.sure is not None:
         return lack
-    basis = "names alone" if trained.thresholds.by_draw else "k alone, with no promise"
+    basis = "tags" if trained.thresholds.by_draw else "k"
     return [
-        f"sure by {basis}: validation has no labels of both signs, complete or missing at "
-        "random, to hold it against; "
-        "--validation-labels of a training brings them"
+        f"confident by {basis} only: precision is not guaranteed, since no validation labels have "
+        "negatives, complete or missing at random; retrain with --validation-labels"
     ]
 
 
-def _write_table(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
-    """Write the label file, and tell what is in it."""
+def _without_tags(completed: Completed) -> list[str]:
+    """The classes that no image has now."""
+    has_tag = (completed.values == POSITIVE).any(axis=0)
+    names = [completed.observed.classes[column] for column in np.flatnonzero(~has_tag)]
+    text = f"no image has {len(names)} of {len(has_tag)} classes: {listed(names)}"
+    return [text] if names else []
+
+
+def _levels(completed: Completed) -> list[str]:
+    """How many unknown labels are so probable, and how many of them are expected to be right."""
+    scores = completed.scores[(completed.observed.values == UNOBSERVED) & (completed.scores >= 0)]
+    lines = []
+    for level in _LEVELS:
+        kept = scores[scores >= level]
+        right = f", {kept.mean():.0%} of them expected to be right" if len(kept) else ""
+        lines.append(f"  probability ≥ {level:g}: {len(kept):,} tags{right}")
+    return ["unknown labels by probability:", *lines]
+
+
+def _write_output(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
+    """Write the label file, or tags into photos; returns what is in it."""
     if flags.to == PHOTO_TAGS:
         decisions, single_label = read_decisions(flags.run), trained.config.single_label
         reviewed = apply_decisions(completed.observed, decisions, single_label)
         table, guessed = completed.as_tags(reviewed)
-        return write_sidecars(table, flags, flags.output, guessed)
+        return write_table(table, flags.output, flags, guessed=guessed)
     if find_writer(flags.output, flags.to) is FORMATS["label-studio"]:
         return _propose(trained, completed, flags)
-    how = (flags.to, flags.overwrite, flags.dry_run)
-    notes = write_new(completed.table, flags.output, *how)
-    return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]
+    notes = write_table(completed.table, flags.output, flags)
+    return [*(f"note: {note}" for note in notes), summary(completed.table)]
 
 
 def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
-    """Write known and proposed labels for Label Studio; says how much is in it."""
-    project, new, notes = _project_of(trained), completed.proposed(), list[str]()
+    """Write known and predicted labels for Label Studio; returns what is in it."""
+    first, *more = map(Path, each_file(trained.config.labels))
+    has_tasks = not more and first.is_file()
+    has_tasks &= find_format(first, trained.config.format) is FORMATS["label-studio"]
+    project, new, notes = first if has_tasks else None, completed.proposed(), list[str]()
     if not flags.dry_run:
         with writing(flags.output):
-            says = (new, completed.scores, trained.version, project)
-            notes = label_studio.propose(completed.observed, Path(flags.output), *says)
+            how = (new, completed.scores, trained.version, project)
+            notes = label_studio.propose(completed.observed, Path(flags.output), *how)
     predicted = f"{new.sum():,} as predictions"
     known = f"{completed.observed.known:,} known labels as annotations, {predicted}"
     content = known if project is None else f"{predicted}, for the tasks of {project}"
@@ -191,23 +244,58 @@ def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> l
 
 
 def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
-    """Write the user's own sheet with the tags completed; says where."""
+    """Write the user's own sheet with the tags completed; returns where."""
     config = trained.config
     first, *more = map(Path, each_file(config.labels))
     if more or config.format not in (None, "csv", "tags", "xlsx", "parquet") or not is_sheet(first):
         return []
     target = completed_name(first, Path(flags.run))
-    said = f"{first} with the labels that were added: {target}"
     if flags.dry_run:
-        return [f"nothing is written to {target} (--dry-run)"]
+        return [written(target, dry_run=True)]
     check_target(str(target), None, flags.overwrite, [first])
     parts = (completed.table, completed.proposed(), target, completed.scores)
     notes = complete_sheet(first, *parts, config.reading(config.images))
-    return [said, *(f"note: {note}" for note in notes)]
+    text = f"{first} with the labels that were added: {target}"
+    return [text, *(f"note: {note}" for note in notes)]
 
 
-def _project_of(trained: Run) -> Path | None:
-    """The label file of a run, if it is one of Label Studio's tasks and is still there."""
-    first, *more = map(Path, each_file(trained.config.labels))
-    found = not more and first.is_file() and find_format(first, trained.config.format)
-    return first if found is FORMATS["label-studio"] else None
+def _complete_others(flags: argparse.Namespace) -> None:
+    """Complete another label file: known labels stay, the others are predicted."""
+    console, trained = Console(quiet=not launched.is_first_of_machine()), load_run(flags.run)
+    if "image" in trained.classes:
+        raise InputError("a class is called 'image', which is the first column; rename it")
+    config, classes = checked(flags), trained.classes
+    same = LabelTable((), classes, np.zeros((0, len(classes))))
+    table = read_matching(flags.labels, same, config.format, _reading(config, trained))
+    level: Sure | float | None = flags.confidence
+    if flags.confidence is not None:
+        level = sure_of_unknown(trained, flags.confidence, table.values) or flags.confidence
+    decide = thresholds_of_unknown(trained, table.values), level
+    find = FindAt(flags.images)
+    build = partial(_completing, flags.run, *decide, find, len(table), *share(flags))
+    blocks = Blocks.of(table.images, known=table.values)
+    counts = make_all(flags, console, "completing", blocks, build, build()).counts
+    unknown = counts["images"] * len(classes) - counts["known"]
+    console.print(
+        f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "
+        f"{counts['known'] - counts['observed']:,} predicted\n"
+        f"{counts['positives'] / max(counts['images'], 1):.2f} positives per image"
+        + (f"; {unknown:,} labels left unknown" if unknown else "")
+        + f"\n{written(flags.output)}"
+    )
+
+
+def _completing(
+    name: str,
+    thresholds: Thresholds,
+    level: Sure | float | None,
+    find: Find,
+    count: int,
+    workers: int,
+    device: str,
+) -> Completing:
+    """What completes chunks of images; each worker of Ray calls it too."""
+    run = load_classifier(name, device)
+    assert isinstance(run, Run)
+    scoring = Scoring(run, find, count, workers)
+    return Completing(scoring, thresholds, run.expected_positives, level)

@@ -20,55 +20,50 @@ if this was interrupted, the same command resumes.
 
 import argparse
 
-from g2netpl.commands.flags import add_config_flags, checked
-from g2netpl.commands.labelling import (
+from g2netpl.commands.flags import add_config_flags, add_overwrite_flag, checked
+from g2netpl.commands.writing import (
     PHOTO_TAGS,
-    READING,
     add_writing_flags,
     check_target,
-    share_of_labels,
-    write_new,
-    write_sidecars,
+    summary,
+    write_table,
     written,
 )
 from g2netpl.labels.class_warnings import similar_names_note
+from g2netpl.labels.files import READ_BY
 from g2netpl.labels.io import read_labels, unpack
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.utils.console import Console
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "sources", nargs="+", metavar="SOURCE", help="label files or folders to read"
-    )
-    parser.add_argument("target", metavar="TARGET", help="label file to write, or folder to unpack")
+    add = parser.add_argument
+    add("sources", nargs="+", metavar="SOURCE", help="label files or folders to read")
+    add("target", metavar="TARGET", help="label file to write, or folder to unpack")
     add_writing_flags(parser, "the target")
-    parser.add_argument("--overwrite", action="store_true", help="replace the target")
-    add_config_flags(parser, ("setting", "seed", "images", *READING))
+    add_overwrite_flag(parser)
+    reading = (*READ_BY, "single_label", "contradictions")
+    add_config_flags(parser, ("setting", "seed", "images", *reading))
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Read, hide labels, unpack if pictures are inside, write, and say what was written."""
+    """Read, hide labels, unpack if pictures are inside, and write."""
     console, config, sources = Console(), checked(flags), flags.sources
     read = read_labels(sources, config.format, config.reading())
     setting = Setting.parse(config.setting)
     seed = SPML_SEED if setting.spml_compatible else config.seed
     table = observe(read, setting, seed)
-    if flags.to == PHOTO_TAGS:
-        notes = write_sidecars(table, flags, flags.target)
-    else:
+    if flags.to != PHOTO_TAGS and not flags.dry_run and len(sources) == 1:
         check_target(flags.target, None, flags.overwrite, sources)
-        if not flags.dry_run and len(sources) == 1:
-            where = (sources[0], config.format, flags.target, flags.to)
-            table = unpack(table, *where, flags.overwrite)
-        how = (flags.to, flags.overwrite, flags.dry_run)
-        notes = write_new(table, flags.target, *how, sources)
+        where = (sources[0], config.format, flags.target, flags.to)
+        table = unpack(table, *where, flags.overwrite)
+    notes = write_table(table, flags.target, flags, sources)
     if setting.kind != "own":
         console.print(
             f"{setting}, seed {seed}: {table.known:,} of {read.known:,} known labels stay visible "
             f"({table.known / max(read.known, 1):.2%})"
         )
-    console.print(share_of_labels(table))
+    console.print(summary(table))
     for note in (*table.notes, *similar_names_note(table), *notes):
         console.print(f"note: {note}")
     console.print(written(flags.target, flags.dry_run))

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import onnxscript  # noqa: F401, torch imports it only when it exports
 
-from g2netpl.commands.labelling import check_target
+from g2netpl.commands.flags import add_overwrite_flag
+from g2netpl.commands.writing import check_target
 from g2netpl.images.sources import list_images, locate
 from g2netpl.runs import hub
 from g2netpl.runs.card import make_card, one_line
@@ -27,31 +28,24 @@ from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import write_text, writing
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
+_CHECKED_ON = 100  # photos
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
-    parser.add_argument("--output", required=True, help="bundle to write, .onnx, or a folder")
-    parser.add_argument(
-        "--license", metavar="NAME", help="license of the classifier, such as Apache-2.0, CC-BY-4.0"
-    )
-    parser.add_argument(
-        "--images",
-        metavar="FOLDER",
-        help="folder of photos, up to 100 of which check the bundle (default: generated images)",
-    )
-    parser.add_argument(
-        "--hub", metavar="OWNER/NAME", help="Hugging Face repository to upload the folder to"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace an existing bundle and card"
-    )
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run folder of g2netpl train")
+    add("--output", required=True, help="bundle to write, .onnx, or a folder")
+    add("--license", metavar="NAME", help="license, such as Apache-2.0 or CC-BY-4.0")
+    photos = f"folder of photos, up to {_CHECKED_ON} of which check the bundle"
+    add("--images", metavar="FOLDER", help=f"{photos} (default: generated images)")
+    add("--hub", metavar="OWNER/NAME", help="Hugging Face repository to upload the folder to")
+    add_overwrite_flag(parser)
 
 
 @stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Export, check, write the card."""
-    console = Console()
-    output = Path(flags.output)
+    console, output = Console(), Path(flags.output)
     is_folder = output.is_dir() or not output.suffix
     bundle = output / hub.MODEL if is_folder else output
     card = str(output / hub.CARD if is_folder else output.with_suffix(".md"))
@@ -64,15 +58,8 @@ def run(flags: argparse.Namespace) -> None:
             raise InputError("--hub: needs a folder as --output")
         hub.check_login(flags.hub)
     license = None if flags.license is None else one_line(flags.license)
-    photos: list[str] = []
-    if flags.images is not None:
-        names = list_images(flags.images)
-        if not names:
-            raise InputError(f"{flags.images}: no images there")
-        step = -(-len(names) // 100)
-        photos = locate(names[::step], flags.images)
     trained = load_run(flags.run)
-    exported = export(trained, bundle, photos)
+    exported = export(trained, bundle, _photos(flags.images))
     text = make_card(trained, exported, bundle.name, license, output.stem, flags.hub)
     with writing(card):
         write_text(card, text, "backslashreplace")
@@ -87,3 +74,13 @@ def run(flags: argparse.Namespace) -> None:
     )
     if flags.hub is not None:
         console.print(f"uploaded: {hub.push(output, flags.hub)}")
+
+
+def _photos(folder: str | None) -> list[str]:
+    """Some of the photos of a folder."""
+    if folder is None:
+        return []
+    names = list_images(folder)
+    if not names:
+        raise InputError(f"{folder}: no images there")
+    return locate(names[:: -(-len(names) // _CHECKED_ON)], folder)

@@ -2,22 +2,23 @@
 
 examples:
   g2netpl features --labels train.csv --test-labels test.csv --images photos --output features
+  g2netpl features --labels all.csv --images photos --output features    a fifth is the test split
   g2netpl features --labels all.csv --images photos --backbone resnet50 --output f50
-  g2netpl features --images archive --output features/      without labels: Parquet files
 
-Without --test-labels a fifth of the images becomes the test split. An interrupted command resumes
-when it is given again. Without --labels, --output is a folder of Parquet files with the name and
-features of each image; torchrun or Ray share the work as for g2netpl predict.
+An interrupted command resumes when it is given again.
 """
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from g2netpl.commands.flags import add_config_flags, add_settings_flags, checked
-from g2netpl.commands.in_parts import add_engine_flag, check_output, is_folder, make_all, share
+from g2netpl.commands.flags import (
+    add_config_flags,
+    add_overwrite_flag,
+    add_settings_flags,
+    checked,
+)
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.images.sources import locate
 from g2netpl.labels.files import named
@@ -26,15 +27,11 @@ from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.ownership import begin_or_resume, check_folder
-from g2netpl.runs.parts import Blocks
-from g2netpl.runs.scoring import FindAt
 from g2netpl.training.data import folder_of, keep_test_apart, with_groups
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
 from g2netpl.training.splits import ListedImages, TrainingData
-from g2netpl.training.vectors import Vectors
-from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.errors import InputError
 from g2netpl.utils.launch import device_of
 from g2netpl.utils.signals import AGAIN, stoppable
 
@@ -43,44 +40,18 @@ _DEFAULTS = {"image_size": 256}
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(parser, ("labels", "images", "test_labels", "backbone", "weights"))
-    add_config_flags(parser, ("image_size", "workers", "device"), _DEFAULTS)
+    add_config_flags(parser, ("image_size", "workers"), _DEFAULTS)
     add_config_flags(parser, ("output",), required=("output",))
-    add_engine_flag(parser)
     add_settings_flags(parser)
-    parser.add_argument(
-        "--overwrite", action="store_true", help="start again; rename the old one to NAME.old-1"
-    )
+    add_overwrite_flag(parser, is_folder=True)
 
 
 @stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
-    _features(flags) if flags.labels is not None else _write_parts(flags)
-
-
-def _write_parts(flags: argparse.Namespace) -> None:
-    """Compute the features of all images, or of those that are ours."""
-    if flags.images is None:
-        raise InputError("features: expected --images, --labels or both")
-    if not is_folder(flags.output):
-        raise InputError(f"{flags.output}: without --labels, --output is a folder of Parquet files")
-    console = Console(quiet=not launched.is_first_of_machine())
-    check_output(flags)
-    find = FindAt(flags.images)
-    names = find.images.names()
-    if not names:
-        raise InputError(f"{flags.images}: no images there")
-    workers, _ = share(flags)
-    build = partial(Vectors, checked(flags, _DEFAULTS), find, len(names), workers)
-    blocks = Blocks.of(names, find.images.together())
-    tally = make_all(flags, console, "features", blocks, build, build())
-    console.print(f"{counted(tally.read, 'image')}, written to {flags.output}")
-
-
-def _features(flags: argparse.Namespace) -> None:
-    if flags.engine != "here" or launched.size() > 1:
-        raise InputError("--labels: --engine and several processes do not go with it")
     config, console, folder = checked(flags, _DEFAULTS), Console(), Path(flags.output)
+    if not config.labels:
+        raise InputError("expected --labels; g2netpl features --help has examples")
     train, test = _tables(config)
     check_folder(folder, "features", overwrite=flags.overwrite)
     features = _computed(config, train, test, console)
@@ -114,9 +85,7 @@ def _computed(
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
         console.print(f"note: {note}")
-    config = config.model_copy(
-        update={"seed": 0, "max_unreadable": 0}
-    )  # the seed was that of the split
+    config = config.model_copy(update={"seed": 0, "max_unreadable": 0})  # the seed split the table
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     rows = np.arange(len(train))

@@ -1,12 +1,14 @@
 """Flags that are keys of RunConfig, --config and --set for the other keys, and lists of values."""
 
 import argparse
+import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from g2netpl.core.plugins import load_plugins
 from g2netpl.runs.config import SEVERAL, RunConfig
 from g2netpl.runs.config_file import read_keys
 from g2netpl.utils.errors import InputError, did_you_mean
@@ -15,8 +17,10 @@ Item = TypeVar("Item")
 KEYS = RunConfig.model_fields
 
 
-class Collect(argparse.Action):
-    """A file, and more where the flag is given again."""
+class SetKey(argparse.Action):
+    """KEY=VALUE, once for each key."""
+
+    keys = KEYS
 
     def __call__(
         self,
@@ -26,9 +30,24 @@ class Collect(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         """Keep one more."""
-        before = getattr(namespace, self.dest)
-        several = before if isinstance(before, tuple) else (before,)
-        setattr(namespace, self.dest, values if before is None else (*several, values))
+        key, equals, value = values.partition("=")
+        if not equals or not key:
+            parser.error(f"--set: expected KEY=VALUE, got {values!r}")
+        namespace.set = {**namespace.set, key.strip(): value.strip()}
+
+
+class LoadPlugin(argparse.Action):
+    """A file with methods, which is run at once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Run it."""
+        load_plugins([values])
 
 
 def add_config_flags(
@@ -43,10 +62,8 @@ def add_config_flags(
         how: dict[str, Any] = {"metavar": name.rpartition("_")[2].upper()}
         if field.annotation is bool:
             how = {"action": "store_true"}
-        elif isinstance(field.get_default(), tuple):
+        elif name in SEVERAL or isinstance(field.get_default(), tuple):
             how["action"] = "append"
-        elif name in SEVERAL:
-            how["action"] = Collect
         if name in required:
             how["required"] = True
         text = _help(field, field.get_default() if default is None else default)
@@ -81,51 +98,48 @@ def add_settings_flags(parser: argparse._ActionsContainer) -> None:
 
 def add_set_flag(parser: argparse._ActionsContainer) -> None:
     """--set."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="any key of the configuration; repeat the flag for several",
-    )
+    text = "any key of the configuration; repeat the flag for several"
+    parser.add_argument("--set", action=SetKey, default={}, metavar="KEY=VALUE", help=text)
 
 
 def add_plugin_flag(parser: argparse._ActionsContainer) -> None:
     """--plugin."""
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="Python file that adds your own methods; it is executed",
-    )
+    text = "Python file that adds your own methods; it is executed"
+    default = argparse.SUPPRESS
+    parser.add_argument("--plugin", action=LoadPlugin, default=default, metavar="FILE", help=text)
+
+
+def add_jobs_flag(parser: argparse._ActionsContainer, note: str = "") -> None:
+    """--jobs."""
+    text = f"training processes{note} (default: the number of cores)"
+    default = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=at_least_one, default=default, help=text)
+
+
+def at_least_one(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 512:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to 512, got {text!r}")
+    return int(text)
+
+
+def add_overwrite_flag(parser: argparse._ActionsContainer, is_folder: bool = False) -> None:
+    """--overwrite."""
+    again = "start again; rename the old folder to NAME.old-1"
+    text = again if is_folder else "replace existing files"
+    parser.add_argument("--overwrite", action="store_true", help=text)
 
 
 def given_keys(flags: argparse.Namespace) -> dict[str, Any]:
     """The keys of --config, overridden by those of --set and by flags."""
     given = {name: getattr(flags, name, None) for name in KEYS}
-    given = {
-        name: value for name, value in given.items() if value is not None and value is not False
-    }
-    options = {}
-    for name, value in _split_set(getattr(flags, "set", [])).items():
-        if name in KEYS and name != "options":
-            given.setdefault(name, value)
-        else:
-            options[name] = value
-    if options:
-        given["options"] = options
-    return read_keys(getattr(flags, "config", None), given)
-
-
-def _split_set(texts: Collection[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise InputError(f"--set: expected KEY=VALUE, got {text!r}")
-        pairs[name.strip()] = value.strip()
-    return pairs
+    given = {name: value for name, value in given.items() if value not in (None, False)}
+    changed = getattr(flags, "set", {})
+    options = {name: changed[name] for name in changed if name not in KEYS or name == "options"}
+    keys = {name: changed[name] for name in changed if name not in options}
+    return read_keys(
+        getattr(flags, "config", None),
+        {**keys, **given, **({"options": options} if options else {})},
+    )
 
 
 def checked(flags: argparse.Namespace, defaults: Mapping[str, Any] | None = None) -> RunConfig:
@@ -149,10 +163,3 @@ def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[It
     if len(set(items)) != len(items):
         raise InputError(f"{flag}: {text!r} names something twice")
     return tuple(items)
-
-
-def at_least_one(text: str) -> int:
-    """Read a number of processes, for argparse."""
-    if not text.isdecimal() or not 1 <= int(text) <= 512:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 to 512, got {text!r}")
-    return int(text)

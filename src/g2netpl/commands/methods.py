@@ -21,16 +21,17 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Print the catalogue."""
-    console = Console()
-    if flags.method is not None:
-        options = find_method(flags.method).options({})
-        table = Table("option", "default", "meaning", box=None, pad_edge=False)
-        for name, field in type(options).model_fields.items():
-            table.add_row(name, str(getattr(options, name)), field.description)
-        console.print(f"{flags.method}: {METHODS[flags.method].summary}")
-        console.print(table)
+    console, rows = Console(), list[tuple[object, ...]]()
+    if flags.method is None:
+        head = ("method", "what it does", "source")
+        rows = [(name, method.summary, method.source) for name, method in METHODS.items()]
     else:
-        table = Table("method", "what it does", "source", box=None, pad_edge=False)
-        for name, method in METHODS.items():
-            table.add_row(name, method.summary, method.source)
-        console.print(table)
+        options = find_method(flags.method).options({})
+        console.print(f"{flags.method}: {METHODS[flags.method].summary}")
+        head = ("option", "default", "meaning")
+        fields = type(options).model_fields
+        rows = [(name, getattr(options, name), fields[name].description) for name in fields]
+    table = Table(*head, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(str, row))
+    console.print(table)

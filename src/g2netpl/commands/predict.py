@@ -17,15 +17,17 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from g2netpl.commands.flags import add_config_flags
-from g2netpl.commands.in_parts import (
+from g2netpl.commands.chunks import (
     add_engine_flag,
     check_output,
+    interrupts,
     is_folder,
     make_all,
     own_blocks,
     share,
 )
+from g2netpl.commands.flags import add_config_flags, add_overwrite_flag
+from g2netpl.commands.writing import written
 from g2netpl.images.sources import find_all, is_one_image, unread_note
 from g2netpl.runs.completion import mark_between, read_names
 from g2netpl.runs.parts import Blocks
@@ -34,28 +36,18 @@ from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.errors import InputError, counted, listed
-from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "run",
-        metavar="RUN",
-        help="run folder, or ONNX bundle of g2netpl export, also hf://owner/name",
-    )
+    trained = "run folder, or ONNX bundle of g2netpl export, also hf://owner/name"
+    add("run", metavar="RUN", help=trained)
     add("--images", required=True, help="folder of the images, or one image")
-    add(
-        "--list",
-        metavar="FILE",
-        help="file of image names, one per line, or a label file (default: all)",
-    )
-    add(
-        "--output",
-        required=True,
-        help="table to write, .csv, .xlsx or .parquet, or a folder of Parquet files",
-    )
-    add("--overwrite", action="store_true", help="replace an existing output")
+    names = "file of image names, one per line, or a label file (default: all)"
+    add("--list", metavar="FILE", help=names)
+    tables = "table to write, .csv, .xlsx or .parquet, or a folder of Parquet files"
+    add("--output", required=True, help=tables)
+    add_overwrite_flag(parser)
     add("--threshold", type=float, help="one threshold for all classes (default: those of the run)")
     add("--prior", metavar="FILE", help="scores of the images, if the run was trained with scores")
     add("--no-scores", action="store_true", help="write names and labels only")
@@ -65,15 +57,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Load the run, predict, write."""
-    with Interrupts(AGAIN if is_folder(flags.output) else NOTHING_KEPT):
+    if flags.threshold is not None and not 0 <= flags.threshold <= 1:
+        raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
+    with interrupts(flags):
         _predict(flags)
 
 
 def _predict(flags: argparse.Namespace) -> None:
     console = Console(quiet=not launched.is_first_of_machine())
     check_output(flags)
-    if flags.threshold is not None and not 0 <= flags.threshold <= 1:
-        raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
     images = _images(flags)
     for note in images.notes:
         console.print(f"note: {note}")
@@ -86,13 +78,11 @@ def _predict(flags: argparse.Namespace) -> None:
         _check_there(flags, blocks)
     tally = make_all(flags, console, "predicting", blocks, build, maker)
     if mark != ";":
-        console.print(
-            f"note: labels are separated by {mark!r}, since a class holds ';'; to read "
-            f"them, set separator={quoted(mark)}"
-        )
+        reading = f"--set separator={quoted(mark)}"
+        console.print(f"note: labels are separated by {mark!r}, read them with {reading}")
     console.print(
         f"{counted(tally.read, 'image')}, {tally.counts['labels'] / max(tally.read, 1):.2f} labels "
-        f"per image\n{maker.thresholds}\nwritten to {flags.output}"
+        f"per image\n{maker.thresholds}\n{written(flags.output)}"
     )
 
 

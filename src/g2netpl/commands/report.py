@@ -14,7 +14,8 @@ The report of an unfinished run has its curves so far. A report loads nothing fr
 
 import argparse
 
-from g2netpl.commands.labelling import check_target
+from g2netpl.commands.flags import add_overwrite_flag
+from g2netpl.commands.writing import check_target
 from g2netpl.reports.comparison import write_comparison_report
 from g2netpl.reports.run import write_run_report
 from g2netpl.runs.records import read_run
@@ -26,7 +27,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="folder of g2netpl train, compare or demo")
     add("--output", metavar="FILE", help="report to write, .html (default: report.html in RUN)")
-    add("--overwrite", action="store_true", help="replace the file of --output")
+    add_overwrite_flag(parser)
     add("--images", metavar="DIR", help="folder of the photos (default: as in the run)")
     add("--no-gallery", action="store_true", help="leave out the photos")
 
@@ -37,9 +38,8 @@ def run(flags: argparse.Namespace) -> None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)
     kind = read_run(flags.run)["command"]
     if kind == "train":
-        path = write_run_report(
-            flags.run, flags.output, images=flags.images, gallery=not flags.no_gallery
-        )
+        where = {"images": flags.images, "gallery": not flags.no_gallery}
+        path = write_run_report(flags.run, flags.output, **where)
     elif kind in ("compare", "demo"):
         if flags.images is not None:
             raise InputError(f"--images: only for a run of train; {flags.run} is a comparison")
@@ -49,5 +49,4 @@ def run(flags: argparse.Namespace) -> None:
             f"{flags.run}: was written by 'g2netpl {kind}'; expected a folder of train, compare "
             "or demo"
         )
-    console = Console()
-    console.print(f"report: {path}")
+    Console().print(f"report: {path}")

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.commands.flags import (
-    Collect,
     add_config_flags,
     add_plugin_flag,
     add_settings_flags,
@@ -50,9 +49,7 @@ _OF_THE_PAPER = {"backbone": "resnet50", "image_size": 448, "linear_epochs": 25}
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="WHAT", help="a table or figure of the paper, or all")
     group = parser.add_argument_group("data")
-    group.add_argument(
-        "--data", action=Collect, help="data set, features folder or label file (default: scenes)"
-    )
+    group.add_argument("--data", help="data set, features folder or label file (default: scenes)")
     add_config_flags(group, ("images", "test_labels"))
     group = parser.add_argument_group("grid")
     group.add_argument(

@@ -25,9 +25,10 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
+from g2netpl.commands.flags import add_overwrite_flag
+from g2netpl.commands.writing import check_target, summary, write_table
 from g2netpl.images.thumbnails import Pictures, Roots
-from g2netpl.labels.missingness import infer_mechanism
+from g2netpl.review.queries import STRATEGIES
 from g2netpl.review.server import ReviewServer
 from g2netpl.review.session import ReviewSession
 from g2netpl.runs import answers
@@ -37,30 +38,23 @@ from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.signals import STOPS
 
-_ORDERS = ("useful", "disagreement", "doubtful", "random")
-
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
-    parser.add_argument("--images", help="folder of the images (default: as in the run)")
-    parser.add_argument(
-        "--ask",
-        choices=("labels", "photos"),
-        default="labels",
-        help="question: is this class in the photo, or which classes are (default: labels)",
-    )
-    parser.add_argument(
-        "--order", choices=_ORDERS, default="useful", help="query strategy (default: useful)"
-    )
-    parser.add_argument("--classes", nargs="+", metavar="NAME", help="classes (default: all)")
-    parser.add_argument(
-        "--limit", type=int, metavar="N", help="answers to collect, including earlier ones"
-    )
-    parser.add_argument("--port", type=int, default=0, help="port of the page (default: any)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address only")
-    parser.add_argument("--export", metavar="FILE", help="label file to write instead")
-    parser.add_argument("--to", metavar="FORMAT", help="format of --export (default: by name)")
-    parser.add_argument("--overwrite", action="store_true", help="replace the exported file")
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run folder of g2netpl train")
+    add("--images", help="folder of the images (default: as in the run)")
+    asks = "question: is this class in the photo, or which classes are (default: labels)"
+    add("--ask", choices=("labels", "photos"), default="labels", help=asks)
+    about = "query strategy (default: useful)"
+    add("--order", choices=tuple(STRATEGIES), default="useful", help=about)
+    add("--classes", nargs="+", metavar="NAME", help="classes (default: all)")
+    add("--limit", type=int, metavar="N", help="answers to collect, including earlier ones")
+    add("--port", type=int, default=0, help="port of the page (default: any)")
+    add("--no-browser", action="store_true", help="print the address only")
+    add("--export", metavar="FILE", help="label file to write instead")
+    add("--to", metavar="FORMAT", help="format of --export (default: by name)")
+    add_overwrite_flag(parser)
+    parser.set_defaults(dry_run=False)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -73,54 +67,19 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--limit: must be 1 or more, got {flags.limit}")
     if flags.port != 0 and not 1024 <= flags.port <= 65535:
         raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
-    _serve(flags, console)
-
-
-def _serve(flags: argparse.Namespace, console: Console) -> None:
     roots = Roots(read_training(flags.run)["config"], flags.images)
     session = ReviewSession(flags.run, flags.ask, flags.classes, flags.limit)
     try:
         roots.check(session.saved.images)
         session.questions(flags.order, 1)  # ranks now, before anybody waits
         pictures = Pictures(session.saved.images, roots)
-        server = ReviewServer(session, pictures, flags.order, flags.port)
-        if session.log.is_torn:
-            console.print(
-                f"warning: skipped the incomplete last line of {session.log.path}, left by a "
-                "crash; earlier answers are complete"
-            )
-        with server:
-            _wait(session, server, console, open_browser=not flags.no_browser)
+        with ReviewServer(session, pictures, flags.order, flags.port) as server:
+            _serve(server, console, open_browser=not flags.no_browser)
     finally:
         session.close()
-
-
-def _wait(
-    session: ReviewSession, server: ReviewServer, console: Console, *, open_browser: bool
-) -> None:
-    """Serve until Ctrl-C; then print what was saved."""
-    before = session.progress()["answered"]
-    page = session.folder / "review-open.html"
-    for number in STOPS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, signal.default_int_handler)
-    try:
-        if before:
-            console.print(f"{counted(before, 'answer')} from earlier reviews")
-        console.print(f"open {server.address}\nEvery answer is saved at once. Ctrl-C ends.")
-        if open_browser:
-            _open(server.address, str(page))
-        server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        if open_browser:
-            page.unlink(missing_ok=True)
-    session.close()
     if session.log.trouble is not None:
         raise InputError(session.log.trouble)
-    folder = quoted(session.folder)
-    answered = session.progress()["answered"]
+    folder, answered = quoted(session.folder), session.progress()["answered"]
     if not answered:
         console.print(f"\nNo answers yet. To continue: g2netpl review {folder}")
         return
@@ -131,45 +90,66 @@ def _wait(
     )
 
 
-def _open(address: str, page: str) -> None:
+def _serve(server: ReviewServer, console: Console, *, open_browser: bool) -> None:
+    """Serve until Ctrl-C or another signal."""
+    session, page = server.session, server.session.folder / "review-open.html"
+    for number in STOPS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, signal.default_int_handler)
+    try:
+        if session.log.is_torn:
+            console.print(
+                f"warning: skipped the incomplete last line of {session.log.path}, left by a "
+                "crash; earlier answers are complete"
+            )
+        answered = session.progress()["answered"]
+        if answered:
+            console.print(f"{counted(answered, 'answer')} from earlier reviews")
+        console.print(f"open {server.address}\nEvery answer is saved at once. Ctrl-C ends.")
+        if open_browser:
+            _open(server.address, page)
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if open_browser:
+            page.unlink(missing_ok=True)
+
+
+def _open(address: str, page: Path) -> None:
     """Open the page through a private file: other users can read command lines."""
-    if sys.platform == "linux" and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    ):
+    has_screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform == "linux" and not has_screen:
         return
-    Path(page).unlink(missing_ok=True)
+    page.unlink(missing_ok=True)
     descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(
             f'<!doctype html><title>g2netpl review</title><meta http-equiv="refresh" '
             f'content="0; url={address}"><a href="{address}">g2netpl review</a>\n'
         )
-    webbrowser.open(Path(page).resolve().as_uri())
+    webbrowser.open(page.resolve().as_uri())
 
 
 def _export(flags: argparse.Namespace, console: Console) -> None:
+    """Write the labels with the answers, and which labels were answered."""
     target = Path(flags.export)
-    beside = target.with_name(f"{target.stem}.provenance.csv")
-    check_target(str(beside), None, flags.overwrite)
+    provenance = target.with_name(f"{target.stem}.provenance.csv")
+    check_target(str(provenance), None, flags.overwrite)
     run = Run.open(flags.run)
-    decisions = answers.read_decisions(flags.run)
-    before = run.observed()
+    decisions, before = answers.read_decisions(flags.run), run.observed()
     table = answers.apply_decisions(before, decisions, run.config.single_label)
-    for note in write_new(table, flags.export, flags.to, flags.overwrite):
+    for note in write_table(table, flags.export, flags):
         console.print(f"note: {note}")
-    count = answers.write_provenance(before, decisions, beside)
+    count = answers.write_provenance(before, decisions, provenance)
     changed = int((table.values != before.values).sum())
-    held_out = run.about["data"]["training_images"] < run.about["data"]["images"]
-    k = run.expected_positives
-    inferred, _ = infer_mechanism(table.values, k)
-    is_mistaken = (run.annotation == "sampled") != (inferred == "sampled")
-    sampled = " --annotation sampled" if is_mistaken else ""
-    options = format_flag(flags.export, flags.to) + ("" if held_out else " --validation 0")
-    options += sampled
+    k, about = run.expected_positives, run.about["data"]
+    no_validation = "" if about["training_images"] < about["images"] else " --validation 0"
     console.print(
-        f"{share_of_labels(table)}\n{counted(count, 'label')} answered in review, {changed:,} of "
-        f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
-        f"--labels {quoted(target)} --expected-positives {k:.2f}{options}\n"
+        f"{summary(table)}\n{counted(count, 'label')} answered in review, {changed:,} of "
+        f"them new or changed\nwritten to {target} and {provenance}\nto train on it: g2netpl train "
+        f"--labels {quoted(target)} --expected-positives {k:.2f}{no_validation} "
+        f"--annotation {run.annotation}\n"
         "k is that of the run: reviewed labels are not a random sample, so k cannot be estimated "
         "from them."
     )

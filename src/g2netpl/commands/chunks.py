@@ -1,12 +1,12 @@
-"""Results for any number of images: one table, or a folder of blocks."""
+"""Results for any number of images: one table, or a folder of chunks."""
 
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from g2netpl.commands.flags import checked
-from g2netpl.commands.labelling import ENDINGS, check_target
+from g2netpl.commands.flags import checked, given_keys
+from g2netpl.commands.writing import ENDINGS, check_target
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.runs.on_ray import make_on_ray
 from g2netpl.runs.parts import Blocks, Maker, Parts, Tally, remove
@@ -15,16 +15,13 @@ from g2netpl.utils.console import Console, shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import remove_temporary
 from g2netpl.utils.progress import Work
+from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
 
 
 def add_engine_flag(parser: argparse._ActionsContainer) -> None:
     """Where the work is done."""
-    parser.add_argument(
-        "--engine",
-        choices=("here", "ray"),
-        default="here",
-        help="where chunks are made; needs a folder as --output (here, ray; default: here)",
-    )
+    help = "where chunks are made; needs a folder as --output (here, ray; default: here)"
+    parser.add_argument("--engine", choices=("here", "ray"), default="here", help=help)
 
 
 def is_folder(output: str) -> bool:
@@ -50,20 +47,21 @@ def check_output(flags: argparse.Namespace) -> None:
         raise InputError(f"{flags.output}: not a folder")
 
 
+def interrupts(flags: argparse.Namespace) -> Interrupts:
+    """What a signal ends; a folder is resumed."""
+    return Interrupts(AGAIN if is_folder(flags.output) else NOTHING_KEPT)
+
+
 def share(flags: argparse.Namespace) -> tuple[int, str]:
-    """Loader processes and device of each that works; a worker of Ray has one core, and reads."""
+    """Loader processes and device of each process; a worker of Ray has one core, and reads."""
     config = checked(flags)
-    alone = flags.engine == "ray" and flags.workers is None
-    return 0 if alone else config.workers, config.device
+    is_alone = flags.engine == "ray" and "workers" not in given_keys(flags)
+    return 0 if is_alone else config.workers, config.device
 
 
-def _tell_unread(tally: Tally, console: Console) -> None:
-    """The first images that could not be read, and how many more there are."""
-    for path in tally.unread:
-        console.print(f"not readable, left empty: {shown(path)}")
-    more = tally.counts["unread"] - len(tally.unread)
-    if more:
-        console.print(f"… and {more:,} more")
+def own_blocks(blocks: Blocks) -> range:
+    """The numbers of the blocks that this process makes; under a launcher every n-th."""
+    return range(launched.rank(), len(blocks), launched.size())
 
 
 def make_all(
@@ -74,19 +72,22 @@ def make_all(
     build: Callable[[], Maker],
     maker: Maker,
 ) -> Tally:
-    """Make the results of all blocks, or of those that are ours; `build` makes another maker.
+    """Make the results of all blocks, or of those of this process; print what is unreadable.
 
-    Gives what came of those that were made now, and tells what could not be read.
+    `build` makes another maker, for a worker of Ray.
     """
-
     tally = Tally()
     if is_folder(flags.output):
-        tally = _into_folder(flags, console, what, blocks, build, maker)
+        _into_folder(flags, console, what, blocks, build, maker, tally)
     else:
         with Work(console, what, len(blocks.images)) as work:
-            parts = _columns(maker, blocks, work, tally, flags.images)
-            write_columns(Path(flags.output), maker.kinds, parts)
-    _tell_unread(tally, console)
+            columns = _columns(maker, blocks, work, tally, flags.images)
+            write_columns(Path(flags.output), maker.kinds, columns)
+    for path in tally.unread:
+        console.print(f"not readable, left empty: {shown(path)}")
+    more = tally.counts["unread"] - len(tally.unread)
+    if more:
+        console.print(f"… and {more:,} more")
     return tally
 
 
@@ -106,17 +107,18 @@ def _into_folder(
     blocks: Blocks,
     build: Callable[[], Maker],
     maker: Maker,
-) -> Tally:
-    """Make the blocks that are ours and not there yet."""
-    folder, tally = Path(flags.output), Tally()
+    tally: Tally,
+) -> None:
+    """Make the blocks that are not there yet."""
+    folder = Path(flags.output)
     if flags.overwrite:
         remove(folder, flags.command)
     parts = Parts.begin(folder, flags.command, {**maker.depends, "list of images": blocks.digest()})
     mine = own_blocks(blocks)
     left = [number for number in mine if not parts.has(number)]
     if len(left) < len(mine):
-        done = f"{len(mine) - len(left):,} of {len(mine):,} blocks"
-        console.print(f"{done} are there already; going on")
+        done = f"{len(mine) - len(left):,} of {len(mine):,} chunks"
+        console.print(f"resuming: {done} are there already")
     before = blocks.count(mine) - blocks.count(left)
     with Work(console, what, blocks.count(mine), before=before) as work:
         if left and flags.engine == "ray":
@@ -128,9 +130,3 @@ def _into_folder(
                 tally.add(made)
     if all(map(parts.has, range(len(blocks)))):
         remove_temporary(folder, ".parquet")
-    return tally
-
-
-def own_blocks(blocks: Blocks) -> range:
-    """The numbers of the blocks that this process makes; under a launcher every n-th."""
-    return range(launched.rank(), len(blocks), launched.size())
