@@ -1,18 +1,12 @@
 """Signals: noted where a step is in the balance, at once elsewhere, and never lost."""
 
 import os
-import re
 import signal
-import subprocess
-import sys
 import threading
-import time
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-import g2netpl
 from g2netpl.cli import main
 from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts, Stopped, leave_terminal_to_parent
@@ -122,14 +116,6 @@ def test_a_signal_that_is_ignored_at_the_start_stays_ignored():
             signal.signal(number, before)
 
 
-@pytest.fixture
-def heard():
-    """SIGHUP is not ignored, here or in processes that are started here, even under nohup."""
-    before = signal.signal(signal.SIGHUP, lambda *_: pytest.fail("nobody caught SIGHUP"))
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 def test_a_worker_leaves_ctrl_c_and_sighup_to_its_parent():
     numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
@@ -150,74 +136,6 @@ def words_of(keys, *more):
     return words
 
 
-@pytest.fixture
-def train_apart(small_training):
-    """Starts `g2netpl train` as a process; it is killed at the end if it still runs."""
-    started = []
-
-    def start(*more):
-        source = str(Path(g2netpl.__file__).parents[1])
-        process = subprocess.Popen(
-            [sys.executable, "-m", "g2netpl", *words_of(small_training(), *more)],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-        process.stderr.close()
-
-
-def wait_until(reached, process):
-    """Poll; a process that ends, or takes two minutes, fails the test."""
-    end = time.monotonic() + 120
-    while not reached():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def last_epoch(folder):
-    names = (path.name for path in (folder / "checkpoints").glob("0-*"))
-    return max((int(name.split("-")[1]) for name in names), default=0)
-
-
-def catches(process, number):
-    """Whether a process has a handler for a signal; proc(5) describes the mask."""
-    found = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())
-    return bool(int(found[1], 16) >> (number - 1) & 1)
-
-
-def resumes(folder):
-    return f"g2netpl: stopped and saved; resume with: g2netpl train --resume --output {folder}\n"
-
-
-@pytest.mark.usefixtures("heard")
-def test_sighup_saves_and_a_resume_that_is_stopped_says_how_to_resume(train_apart, tmp_path):
-    folder = tmp_path / "run"
-    process = train_apart()
-    wait_until(lambda: last_epoch(folder), process)
-    process.send_signal(signal.SIGHUP)
-    assert process.communicate(timeout=120)[1] == resumes(folder)
-    assert process.returncode == 75
-    if not Path("/proc/self/status").exists():
-        return  # nothing shows when the next process can be stopped
-    process = train_apart("--resume")
-    wait_until(lambda: catches(process, signal.SIGTERM), process)
-    process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=120)[1]
-    assert process.returncode == 75
-    assert re.search("resume", said)
-    assert NOTHING_KEPT not in said
-
-
 @pytest.mark.parametrize(
     ("place", "full"),
     [
@@ -230,13 +148,18 @@ def test_a_resume_that_is_stopped_while_it_starts_says_how_to_resume(
 ):
     import_module("g2netpl.training.train")
     saved = Checkpointing.on_epoch_end
-    monkeypatch.setattr(Checkpointing, "on_epoch_end", lambda *given: (saved(*given), sigterm()))
-    assert main(words_of(small_training())) == 75
-    capsys.readouterr()
+    stop = lambda *given: (saved(*given), send(signal.SIGHUP))  # noqa: E731
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
+    try:
+        monkeypatch.setattr(Checkpointing, "on_epoch_end", stop)
+        assert main(words_of(small_training())) == 75
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    command = f"resume with: g2netpl train --resume --output {tmp_path / 'run'}"
+    assert capsys.readouterr().err == f"g2netpl: stopped and saved; {command}\n"
     monkeypatch.setattr(place, lambda *_, **__: sigterm())
     assert main(words_of(small_training(), "--resume")) == 75
-    command = f"resume with: g2netpl train --resume --output {tmp_path / 'run'}" if full else AGAIN
-    assert capsys.readouterr().err == f"g2netpl: stopped; {command}\n"
+    assert capsys.readouterr().err == f"g2netpl: stopped; {command if full else AGAIN}\n"
 
 
 def test_a_comparison_says_so_too(monkeypatch, capsys, sigterm):

@@ -11,6 +11,7 @@ Credentials come from the environment only: an address with credentials is rejec
 import hashlib
 import os
 import re
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from g2netpl.utils.locks import held
 SCHEMES = ("s3", "gs", "gcs", "hf", "az", "abfs", "memory")
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "updated", "created")
 _CREDENTIALS = re.compile(r"://[^/]*[@:]|://.*\?.*=")  # before the host, or in a signed address
-_COPY = re.compile(r"([0-9a-f]{64})(\.part)?")
+_COPY = re.compile(r"([0-9a-f]{64})(\.[0-9a-f]{16})?")  # the latter while it is downloaded
 _written = 0  # bytes by this process since the size of the cache was checked
 
 Result = TypeVar("Result")
@@ -61,7 +62,8 @@ class Remote(ImageRef):
 
     def _download(self, path: Path) -> None:
         global _written
-        limit, part = size_limit("G2NETPL_REMOTE_CACHE", "10GB"), path.with_suffix(".part")
+        limit = size_limit("G2NETPL_REMOTE_CACHE", "10GB")
+        part = path.with_suffix(f".{secrets.token_hex(8)}")  # there may be no locks
         try:
             _ask(self, lambda store: store.get_file(str(self), str(part)))
             size, expected = part.stat().st_size, self.listed[0]
