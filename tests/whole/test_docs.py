@@ -68,6 +68,12 @@ def test_every_page_is_in_the_navigation():
     )
 
 
+def test_the_docs_stay_small():
+    pages = sorted(DOCS.rglob("*.md"))
+    assert len(pages) <= 23  # 22 and the glossary
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 19_000
+
+
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
