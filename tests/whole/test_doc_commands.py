@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = "|".join(COMMANDS)
 SHORT = {
     "check": ["--workers", "0"],
-    "train": ["--image-size", "32", "--epochs", "1", "--workers", "0", "--device", "cpu"],
+    "train": ["--image-size", "64", "--epochs", "1", "--workers", "0", "--device", "cpu"],
     "features": ["--image-size", "32", "--workers", "0"],
     "compare": ["--seeds", "0", "--learning-rates", "1e-3", "--epochs", "1", "--jobs", "1"],
     "predict": ["--workers", "0"],
