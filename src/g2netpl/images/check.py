@@ -106,29 +106,29 @@ def inspect_labels(
         table = read_labels(files, format, reading)
     except LabelFileError as problem:
         return Inspection(as_files(files), errors=[*problem.issues], remedy=problem.hint)
-    found = Inspection(as_files(files), table, class_counts(table), facts=[*table.notes])
-    path = found.labels
+    result = Inspection(as_files(files), table, class_counts(table), facts=[*table.notes])
+    path = result.labels
     if not reading.single_label and single_label.looks_single_label(table.values):
-        found.facts.append(single_label.HINT)
+        result.facts.append(single_label.HINT)
     no_names = [] if reading.single_label else named_nothing(table)
-    found.facts += [*no_names, *no_opposite(table), *on_one_image(table)]
+    result.facts += [*no_names, *no_opposite(table), *on_one_image(table)]
     if len(table) < 2:
-        found.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
-    if not any(count.positive for count in found.classes):
-        found.refuse(path, "labels", "no positive label; nothing to learn from")
-    for count in found.classes:
+        result.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
+    if not any(count.positive for count in result.classes):
+        result.refuse(path, "labels", "no positive label; nothing to learn from")
+    for count in result.classes:
         if count.positive == 0:
             what = "nobody observed it" if count.negative == 0 else "it has no positive"
-            found.warn(path, "class without positives", f"class {count.name!r}: {what}")
+            result.warn(path, "class without positives", f"class {count.name!r}: {what}")
     for similar in similar_class_names(table):
-        found.warn(path, "classes that look alike", str(similar))
+        result.warn(path, "classes that look alike", str(similar))
     for name in several_tags(table.classes):
-        found.warn(path, "several tags in one", f"class {name!r}: is --separator right?")
-    return found
+        result.warn(path, "several tags in one", f"class {name!r}: is --separator right?")
+    return result
 
 
 def inspect_images(
-    found: Inspection,
+    result: Inspection,
     folder: str | None,
     format: str | None,
     workers: int,
@@ -144,37 +144,37 @@ def inspect_images(
     The images at the paths `elsewhere` are of other splits. If `may_miss`, listed images may be
     missing. `most_unreadable` says how many of so many images may be unreadable.
     """
-    table, is_whole = found.table, not found.errors
+    table, is_whole = result.table, not result.errors
     assert table is not None
-    root = found.images = folder or str(image_folder(found.files, format))
+    root = result.images = folder or str(image_folder(result.files, format))
     try:
         located = find(table.images, root)
     except InputError as problem:
-        found.refuse(root, "image names", str(problem).removeprefix(f"{root}: "))
+        result.refuse(root, "image names", str(problem).removeprefix(f"{root}: "))
         return
     if located.notes:
-        table = found.table = table.with_images(located.names)
-        found.facts += located.notes
+        table = result.table = table.with_images(located.names)
+        result.facts += located.notes
     used = dict(zip(table.images, located.paths, strict=True))
     missing = [table.images[row] for row in located.missing]
     for name in missing:
         del used[name]
     if missing and is_whole and not may_miss:
-        found.remedy = f"is --images the right folder?{LEAVE_OUT_HINT}"
-    report = found.warn if may_miss else found.refuse
+        result.remedy = f"is --images the right folder?{LEAVE_OUT_HINT}"
+    report = result.warn if may_miss else result.refuse
     for name in missing:
-        report(found.labels, "images not there", f"image {name!r} is not in {root}")
-    around, notes = images_around(found.files, format, folder)
-    found.facts += notes
+        report(result.labels, "images not there", f"image {name!r} is not in {root}")
+    around, notes = images_around(result.files, format, folder)
+    result.facts += notes
     listed = {normalize_name(path) for path in (*located.paths, *elsewhere)}
     paths = find(around, root, exactly=True).paths if around else []
     there = zip(around, paths, strict=True)
     unlisted = {name: path for name, path in there if normalize_name(path) not in listed}
     if unlisted:
-        left_out = others_left_out(found.files, format)
+        left_out = others_left_out(result.files, format)
         use = "left out" if left_out else "unlabelled training images"
         if is_whole:
-            found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
+            result.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
         if not left_out:
             table = table.with_unlabelled([*unlisted])
             used |= unlisted
@@ -183,7 +183,7 @@ def inspect_images(
         for name, facts in zip(used, inspect_files([*used.values()], workers), strict=True):
             files[name] = facts
             advance(1)
-        _report_files(found, table, files, most_unreadable(len(table)))
+        _report_files(result, table, files, most_unreadable(len(table)))
 
 
 def inspect_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
@@ -204,23 +204,23 @@ def _inspect_file(path: str) -> FileFacts:
 
 
 def _report_files(
-    found: Inspection, table: LabelTable, files: Mapping[str, FileFacts], allowed: int
+    result: Inspection, table: LabelTable, files: Mapping[str, FileFacts], allowed: int
 ) -> None:
     """Add what was found out about the images, by their names in the table."""
     readable = {name: facts for name, facts in files.items() if facts.problem is None}
     bad = [facts for facts in files.values() if facts.problem is not None]
     for facts in bad:
-        report = found.refuse if len(bad) > allowed else found.warn
+        report = result.refuse if len(bad) > allowed else result.warn
         report(facts.path, "unreadable images", facts.problem or "")
     if len(bad) > allowed:
         hint = f"unreadable images: {unreadable_hint(len(bad))}"
-        found.remedy += f"; {hint}" if found.remedy else hint
-    found.hashes |= {facts.path: facts.phash for facts in readable.values()}
+        result.remedy += f"; {hint}" if result.remedy else hint
+    result.hashes |= {facts.path: facts.phash for facts in readable.values()}
     if readable:
         sizes = sorted((facts.size for facts in readable.values()), key=lambda size: prod(size))
         (width, height), (widest, highest) = sizes[0], sizes[-1]
         range_of_sizes = f"from {width}×{height} to {widest}×{highest} pixels"
-        found.facts.append(f"{counted(len(readable), 'readable image')}, {range_of_sizes}")
+        result.facts.append(f"{counted(len(readable), 'readable image')}, {range_of_sizes}")
     row_of = {name: row for row, name in enumerate(table.images)}
     equal = defaultdict(list)
     for name, facts in readable.items():
@@ -231,16 +231,18 @@ def _report_files(
             clash = (values == POSITIVE).any(axis=0) & (values == NEGATIVE).any(axis=0)
             classes = [table.classes[column] for column in np.flatnonzero(clash)[:5]]
             kind = "equal images, contradicting labels" if classes else "equal images"
-            found.warn(found.labels, kind, f"{names}{': ' if classes else ''}{', '.join(classes)}")
+            result.warn(
+                result.labels, kind, f"{names}{': ' if classes else ''}{', '.join(classes)}"
+            )
 
 
-def write_issues(found: Inspection, path: str) -> None:
+def write_issues(result: Inspection, path: str) -> None:
     """All errors and warnings as CSV."""
-    parts = (("error", found.errors), ("warning", found.warnings))
+    parts = (("error", result.errors), ("warning", result.warnings))
     rows = (
-        (name, each.where, each.row, each.column, each.kind, each.message)
-        for name, issues in parts
-        for each in issues
+        (severity, issue.where, issue.row, issue.column, issue.kind, issue.message)
+        for severity, issues in parts
+        for issue in issues
     )
     write_rows(path, ["severity", "where", "row", "column", "kind", "message"], rows)
 

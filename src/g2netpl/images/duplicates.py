@@ -35,7 +35,7 @@ def same_files(paths: Sequence[str], others: Sequence[str]) -> list[tuple[int, i
     places = {os.path.realpath(path): row for row, path in reversed([*enumerate(paths)])}
     same = {row: places.get(os.path.realpath(path)) for row, path in enumerate(others)}
     sizes = [stamp_of(path)[0] for path in paths]
-    left = {row: stamp_of(others[row])[0] for row, found in same.items() if found is None}
+    left = {row: stamp_of(others[row])[0] for row, place in same.items() if place is None}
     shared = {size for size in left.values() if size > 0} & set(sizes)
     mine = [row for row, size in enumerate(sizes) if size in shared]
     theirs = [row for row, size in left.items() if size in shared]
@@ -47,7 +47,7 @@ def same_files(paths: Sequence[str], others: Sequence[str]) -> list[tuple[int, i
             theirs, pool.map(file_digest, (others[row] for row in theirs)), strict=True
         ):
             same[row] = by_content.get(digest)
-    return [(found, row) for row, found in same.items() if found is not None]
+    return [(place, row) for row, place in same.items() if place is not None]
 
 
 def phash(image: Image.Image) -> int:

@@ -211,6 +211,6 @@ class ActivationSource(Source):
         for rows in groups:
             values = [self.plain[rows]]
             if epoch is not None and self.augmented:
-                values = [each.at(rows, epoch) for each in self.augmented]
+                values = [look.at(rows, epoch) for look in self.augmented]
             stacked = values[0] if len(values) == 1 else np.stack(values, axis=1)
             yield torch.from_numpy(stacked.astype(np.float32)).to(device)

@@ -65,14 +65,14 @@ def compute_rows(
     on_batch: OnBatch = None,
 ) -> Features:
     """A function of rows and their images for all rows; the ranks share them."""
-    own = distributed.own_rows(len(source))
-    groups = [own[rows] for rows in plain_groups(len(own), batch_size or source.evaluation_batch)]
+    mine = distributed.own_rows(len(source))
+    groups = [mine[rows] for rows in plain_groups(len(mine), batch_size or source.evaluation_batch)]
     table, done = np.zeros((0, 0), np.float32), 0
     with torch.inference_mode():
         for rows, images in zip(groups, source.load(groups, None, device), strict=True):
             values = function(rows, images).float().cpu().numpy()
             if not done:  # one table: many small arrays would fragment the heap
-                table = np.empty((len(own), *values.shape[1:]), np.float32)
+                table = np.empty((len(mine), *values.shape[1:]), np.float32)
             table[done : done + len(values)] = values
             done += len(values)
             if on_batch is not None:
@@ -111,7 +111,7 @@ def faster(
 
     Its output is compared with that of PyTorch on the first images.
     """
-    if count < ENOUGH or any(each.device.type != "cpu" for each in module.parameters()):
+    if count < ENOUGH or any(value.device.type != "cpu" for value in module.parameters()):
         return module
     (first,) = source.load(plain_groups(len(source), source.evaluation_batch)[:1], None)
     training = module.training

@@ -158,17 +158,17 @@ def joined_sources(
     for paths in chain(lists, [None]):
         joined += [] if paths is None else [paths]
         if joined and (paths is None or sum(map(len, joined)) >= _STRETCH):
-            whole, start = source([path for each in joined for path in each]), 0
-            for each in joined:
-                yield Subset(whole, np.arange(start, start + len(each)))
-                start += len(each)
+            whole, start = source([path for part in joined for path in part]), 0
+            for part in joined:
+                yield Subset(whole, np.arange(start, start + len(part)))
+                start += len(part)
             joined = []
 
 
 def check_headers(paths: Sequence[str], most: int) -> list[str]:
     """What the first bytes of images show, which is quick; at most so many may be unreadable."""
-    own = {row: header_problem(paths[row]) for row in distributed.own_rows(len(paths)).tolist()}
-    rows = sorted(item for part in distributed.gather(own) for item in part.items())
+    mine = {row: header_problem(paths[row]) for row in distributed.own_rows(len(paths)).tolist()}
+    rows = sorted(item for part in distributed.gather(mine) for item in part.items())
     problems = [problem for _, problem in rows if problem]
     check_unreadable(problems, most)
     return problems

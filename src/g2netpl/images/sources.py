@@ -214,8 +214,8 @@ def _shards_at(address: str) -> list[PathBelow]:
         names = sorted(name for name in os.listdir(address) if name[0] != "." and _is_tar(name))
         files = [os.path.join(address, name) for name in names]
     else:  # the user named these, so they may be links
-        found = [address] if os.path.exists(address) else sorted(glob.glob(address)) or [address]
-        files = [os.path.realpath(file) if os.path.islink(file) else file for file in found]
+        matches = [address] if os.path.exists(address) else sorted(glob.glob(address)) or [address]
+        files = [os.path.realpath(file) if os.path.islink(file) else file for file in matches]
     _check_not_compressed(files)
     absent = [file for file in files if not os.path.isfile(file)]
     if absent:

@@ -37,8 +37,8 @@ class Roots:
             if name.startswith(start):
                 places.append((name.removeprefix(start), self.unlabelled))
         try:
-            for each, folder in places:
-                located = find([each], folder, exactly=True)
+            for part, folder in places:
+                located = find([part], folder, exactly=True)
                 if not located.missing:
                     return located.paths[0]
         except Unreachable as problem:  # a page is shown without its photo

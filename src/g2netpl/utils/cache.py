@@ -44,8 +44,8 @@ def limit_cache(
         with suppress(FileNotFoundError):  # another process has just removed it
             if match and entry.is_file(follow_symlinks=False):
                 together[match[1]].append((entry.stat(), entry.path))
-    used = {name: max(status.st_mtime for status, _ in each) for name, each in together.items()}
-    total = sum(status.st_size for each in together.values() for status, _ in each)
+    used = {name: max(status.st_mtime for status, _ in files) for name, files in together.items()}
+    total = sum(status.st_size for files in together.values() for status, _ in files)
     removed, now = [], time.time()
     for name in sorted(used.keys() - {keep}, key=lambda name: used[name]):
         if total <= limit or now - used[name] < spare:

@@ -122,12 +122,12 @@ def objects_at(address: str) -> list[Remote]:
         return files
 
     try:
-        found = [about for about in _ask(address, list_files).values() if about["type"] == "file"]
+        files = [about for about in _ask(address, list_files).values() if about["type"] == "file"]
     except FileNotFoundError:
-        found = []
-    if not found:
+        files = []
+    if not files:
         raise InputError(f"{address}: nothing there")
-    return [_listed(about, address) for about in found]
+    return [_listed(about, address) for about in files]
 
 
 def _listed(about: dict[str, Any], address: str) -> Remote:
