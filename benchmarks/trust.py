@@ -37,14 +37,14 @@ def tags(truth: np.ndarray, seed: int) -> np.ndarray:
     return seen
 
 
-def predict(
+def trained(
     features: np.ndarray,
     seen: np.ndarray,
     classes: tuple[str, ...],
     classifier: tuple[torch.Tensor, torch.Tensor] | None,
     **keys: object,
-) -> tuple[np.ndarray, float]:
-    """Probabilities after a linear run with its defaults, and k."""
+) -> Trainer:
+    """A linear run with its defaults, with the calibrated model of its best epoch."""
     table = LabelTable(tuple(f"{row}.jpg" for row in range(len(seen))), classes, seen)
     config = TrainConfig.read(
         {"mode": "linear", "device": "cpu", "batch_size": 64, **keys}, "trust"
@@ -56,8 +56,8 @@ def predict(
     )
     trainer.fit()
     calibrate(trainer)
-    every = trainer.inputs.all("linear")
-    return trainer.predict(trainer.state.best_model, every), trainer.k
+    trainer.load_model(trainer.state.best_model)
+    return trainer
 
 
 def main() -> None:
@@ -85,9 +85,9 @@ def main() -> None:
             truth = read.train.values[rows][:, chosen] == 1
             seen = tags(truth.astype(np.int8), seed)
             features = np.asarray(read.train_features[rows], dtype=np.float32)
-            p, k = predict(
-                features, seen, classes, classifier, prior=flags.prior, seed=seed, **keys
-            )
+            own = {"prior": flags.prior, "seed": seed, **keys}
+            trainer = trained(features, seen, classes, classifier, **own)
+            p, k = predict_all(trainer.model, trainer.inputs.all("linear")), trainer.k
             unknown = seen == -1
             new = unknown & (p >= 0.5)
             found.append((p[unknown], truth[unknown]))
