@@ -55,7 +55,8 @@ def main() -> None:
     read = read_features(flags.features)
     head = np.load(Path(flags.features) / "imagenet_head.npz")
     classifier = torch.from_numpy(head["weight"]).float(), torch.from_numpy(head["bias"]).float()
-    assert read.test is not None and read.test_features is not None
+    assert read.test is not None
+    assert read.test_features is not None
     test = np.asarray(read.test_features[: flags.test_images], dtype=np.float32)
     truth = read.test.values[: flags.test_images]
     for seed in map(int, flags.seeds.split(",")):

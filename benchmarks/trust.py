@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from g2netpl.core.inference import predict_all
 from g2netpl.core.models import Backbone
 from g2netpl.images.features import read_features
 from g2netpl.labels.table import LabelTable
