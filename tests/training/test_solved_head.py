@@ -1,0 +1,65 @@
+"""A linear run starts with the solved probe of its annotation model."""
+
+import numpy as np
+import pytest
+import torch
+from small_trainer import INPUTS, TRUTH, VISIBLE, small_data, small_trainer
+
+from g2netpl.training.configuration import resolved_configuration
+from g2netpl.training.linear_probe import label_loss, solve, tag_loss
+
+SIGNS = np.where(np.random.default_rng(7).random(TRUTH.shape) < 0.5, TRUTH, -1).astype(np.int8)
+
+
+def probe_of(trainer, loss, visible):
+    """The same probe, on the rows that the loss learns from."""
+    observed = torch.tensor(visible[:60])
+    rows = (observed == 1).any(1) if loss is tag_loss else (observed >= 0).any(1)
+    return solve(loss, INPUTS[:60][rows], None, observed[rows], trainer.choice.weight_decay)
+
+
+def test_the_softmax_is_solved_and_stays_so():
+    trainer = small_trainer(annotation="sampled", prior="none")
+    trainer.fit()
+    expected = probe_of(trainer, tag_loss, VISIBLE)
+    head = trainer.full_model.head
+    assert head.softmax.weight.T.numpy(force=True) == pytest.approx(expected.weight.numpy())
+    assert head.softmax.bias.numpy(force=True) == pytest.approx(expected.bias.numpy())
+    before = small_trainer(annotation="sampled", prior="none").full_model.head
+    assert not torch.equal(head.classifier.weight, before.classifier.weight)  # by the method
+
+
+def test_the_sigmoids_of_positives_and_negatives_start_solved_and_go_on_with_the_method():
+    trainer = small_trainer(data=small_data(visible=SIGNS[:60]))
+    trainer.start_head()
+    head, expected = trainer.full_model.head, probe_of(trainer, label_loss, SIGNS)
+    assert head.classifier.weight.T.numpy(force=True) == pytest.approx(expected.weight.numpy())
+    trainer.fit()
+    assert not torch.equal(head.classifier.weight.T, expected.weight)
+    decays = {group["weight_decay"] for group in trainer.optimizer.param_groups}
+    assert decays == {trainer.linear_decay}
+    assert trainer.linear_decay > 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"solver": "epochs"},
+        {"hidden": 4},
+        {"method": "ups"},  # its dropout is part of the method
+        {"annotation": "random"},  # tags only: one sign has no optimum
+    ],
+    ids=str,
+)
+def test_what_is_not_convex_is_trained_in_epochs(changes):
+    trainer = small_trainer(**{"annotation": "sampled", **changes})
+    trainer.start_head()
+    assert trainer.choice is None
+
+
+def test_the_choice_is_saved_with_the_resolved_configuration():
+    trainer = small_trainer(annotation="sampled", prior="none")
+    trainer.start_head()
+    chosen = resolved_configuration(trainer)["chosen"]
+    assert chosen["weight_decay"] == trainer.choice.weight_decay
+    assert chosen["images"] == 0  # 24 tagged images are too few to choose by
