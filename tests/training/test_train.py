@@ -187,25 +187,6 @@ def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, t
         train(config(), resume=True)
 
 
-def test_tags_alone_take_the_last_epoch_and_every_image(config, photos, tmp_path, capsys):
-    from rich.console import Console
-
-    table = read_labels(photos / "train.csv")
-    tags = tmp_path / "tags.csv"
-    lines = ["image,labels"]
-    for image, values in zip(table.images, table.values, strict=True):
-        lines.append(f"{image},{table.classes[int(np.flatnonzero(values == 1)[0])]}")
-    tags.write_text("\n".join(lines))
-    run = train(config(labels=str(tags), setting="own", test_labels=None), console=Console())
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "no class has both a positive and a negative among the held-out images" in shown
-    assert run.result["best_epoch"] == 2
-    assert run.result["validation_map"] is None
-    assert run.result["test_map"] is None
-    described = json.loads((run.folder / "run.json").read_text())
-    assert described["data"]["training_images"] == 60
-
-
 def test_an_own_validation_file_is_used(config, photos, tmp_path):
     copies = tmp_path / "copies"
     copies.mkdir()
