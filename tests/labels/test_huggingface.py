@@ -10,7 +10,7 @@ from PIL import Image as Picture
 
 from g2netpl.cli import main
 from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels
-from g2netpl.labels.io.huggingface import _file_names
+from g2netpl.labels.io.huggingface import file_names
 from g2netpl.utils.errors import InputError
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
@@ -93,8 +93,8 @@ HOSTILE = {
 
 
 def test_no_path_leads_out_and_no_two_names_are_one():
-    assert _file_names(list(HOSTILE)) == list(HOSTILE.values())
-    many = _file_names(["same.jpg"] * 1000)
+    assert file_names(list(HOSTILE)) == list(HOSTILE.values())
+    many = file_names(["same.jpg"] * 1000)
     assert len({name.casefold() for name in many}) == 1000
 
 

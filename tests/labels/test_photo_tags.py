@@ -547,7 +547,7 @@ def test_names_of_new_sidecars(tmp_path):
     put(tmp_path / "b.xmp", CAT)
     images = ("a.jpg", "b.jpg", "b.png", "sub/c.JPG")
     labels = LabelTable(images, ("owl",), np.ones((4, 1)))
-    photo_tags.write(labels, tmp_path, stem=True)
+    photo_tags.write(labels, tmp_path, by_stem=True)
     made = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.xmp"))
     assert made == ["a.xmp", "b.jpg.xmp", "b.png.xmp", "b.xmp", "sub/c.xmp"]
     assert (tmp_path / "b.xmp").read_text() == CAT  # which would be that of both
@@ -594,8 +594,9 @@ def test_photos_must_be_there_to_be_tagged(tmp_path):
     ],
 )
 def test_lists_that_are_empty_or_not_there(before):
-    after = xmp.edit(before.encode(), {xmp.SUBJECT: ["a<b>&", "c\r\nd"]})
-    assert xmp.Packet(after).keywords(xmp.SUBJECT) == ["a<b>&", "c\r\nd"]
+    packet = xmp.Packet(before.encode())
+    packet.edit(xmp.SUBJECT, ["a<b>&", "c\r\nd"], set())
+    assert xmp.Packet(packet.to_bytes()).keywords(xmp.SUBJECT) == ["a<b>&", "c\r\nd"]
 
 
 # By commands
@@ -682,7 +683,7 @@ def test_a_sidecar_that_a_raw_file_shares_is_not_changed(tmp_path, ending):
     shared = put(tmp_path / "sub/a.xmp", packet(keyword_list("dc:subject", "cat", "aunt")))
     before = shared.read_bytes()
     labels = LabelTable(("sub/a.jpg",), ("cat", "owl"), [[0, 1]])
-    notes = without_lightroom(photo_tags.write(labels, tmp_path, stem=True))
+    notes = without_lightroom(photo_tags.write(labels, tmp_path, by_stem=True))
     assert shared.read_bytes() == before
     assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt", "owl"]
     assert notes[:-1] == [
@@ -709,7 +710,7 @@ def test_the_sidecar_of_a_raw_file_is_not_that_of_a_picture_made_from_it(tmp_pat
 @pytest.fixture
 def meanwhile(monkeypatch):
     """Do something between reading a sidecar and writing it: at the given edits, 0 is a trial."""
-    edit = xmp.edit
+    edit = xmp.Packet.to_bytes
 
     def arrange(action, moments=(1,)):
         moment = iter(range(1000))
@@ -720,7 +721,7 @@ def meanwhile(monkeypatch):
                 action()
             return content
 
-        monkeypatch.setattr(xmp, "edit", interrupted)
+        monkeypatch.setattr(xmp.Packet, "to_bytes", interrupted)
 
     return arrange
 
@@ -871,7 +872,7 @@ def test_the_command_for_lightroom_puts_the_keywords_into_the_photos(tmp_path, s
     run("exiftool", "-q", "-overwrite_original", "-XMP-dc:Subject=old", str(tmp_path / "a.jpg"))
     put(tmp_path / ("a.xmp" if stem else "a.jpg.xmp"), packet(keyword_list("dc:subject", "cat")))
     labels = LabelTable(("a.jpg", "b c.jpg"), ("owl",), [[1], [1]])
-    (note,) = (n for n in photo_tags.write(labels, tmp_path, stem=stem) if "Lightroom" in n)
+    (note,) = (n for n in photo_tags.write(labels, tmp_path, by_stem=stem) if "Lightroom" in n)
     subprocess.run(shlex.split(note.partition(" with: ")[2]), check=True, capture_output=True)
     for path in (*tmp_path.glob("*.xmp"), *tmp_path.glob("*.jpg_original")):
         path.unlink()

@@ -92,7 +92,7 @@ def test_an_export_replaces_no_config_of_others(small_run, tmp_path, capsys):
 def test_a_sidecar_that_a_rarer_raw_file_shares_is_not_changed(tmp_path, ending):
     for name in ("a.jpg", f"a.{ending}"):
         (tmp_path / name).write_bytes(b"")
-    photo_tags.write(LabelTable(("a.jpg",), ("owl",), [[1]]), tmp_path, stem=True)
+    photo_tags.write(LabelTable(("a.jpg",), ("owl",), [[1]]), tmp_path, by_stem=True)
     assert not (tmp_path / "a.xmp").exists()
     assert (tmp_path / "a.jpg.xmp").exists()
 

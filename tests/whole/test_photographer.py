@@ -25,7 +25,9 @@ def digests(folder):
 
 
 def as_xmp(*keywords):
-    return xmp.edit(xmp.EMPTY, {xmp.HIERARCHY: [f"digit|{each}" for each in keywords]})
+    packet = xmp.Packet(xmp.EMPTY)
+    packet.edit(xmp.HIERARCHY, [f"digit|{each}" for each in keywords], set())
+    return packet.to_bytes()
 
 
 @pytest.fixture

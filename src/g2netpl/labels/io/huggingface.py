@@ -15,9 +15,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, count
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 
@@ -51,7 +50,7 @@ def can_read(path: Path) -> bool:
         from pyarrow.parquet import read_schema
 
         return any(map(_is_picture, read_schema(files[0]).types))
-    except Exception:  # not installed, or a damaged file, which the reader of Parquet reports
+    except Exception:  # a damaged file, which the reader of Parquet reports
         return False
 
 
@@ -63,26 +62,11 @@ def image_folder(path: Path) -> Path:
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read any shape; issues name the row, from 0, over all its files."""
     data = DataSet(path)
-    others = [name for name in data.columns if name != data.image]
-    frame = data.table.select(others).to_pandas(ignore_metadata=True)
-    for name in others:
-        names = data.names(name)
-        if names is not None:
-            frame[name] = [
-                data.class_names(cell, names, name, row) for row, cell in enumerate(frame[name])
-            ]
-    data.issues.raise_any()
-    frame.insert(0, data.image, data.images())
-    options = replace(options, image_column=data.image, tags_column=data.labels)
-    known = None
-    if data.labels is None:
-        ignored = (*options.ignore_columns, *data.other_columns(options))
-        options = replace(options, ignore_columns=ignored)
-    else:
-        known = data.names(data.labels)
-    wanted = options if known is None else replace(options, classes=known)
-    table = read_sheet(sheet_of_frame(frame, path, data.issues), wanted, data.images())
-    return in_class_order(table, options, str(path))
+    known = None if data.labels is None else data.class_names(data.labels)
+    sheet = sheet_of_frame(data.frame(options), path, data.issues)
+    of_table = replace(options, image_column=data.image, tags_column=data.labels)
+    of_table = of_table if known is None else replace(of_table, classes=known)
+    return in_class_order(read_sheet(sheet, of_table, data.images()), options, str(path))
 
 
 def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False) -> LabelTable:
@@ -99,11 +83,19 @@ def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False)
     names: dict[str, str] = {}
     for row, name in enumerate(data.images()):
         content = data.picture(row)
-        if content is not None:
-            names[name] = name if name.lower().endswith(SUFFIXES) else name + ending_of(content)
-            _write_picture(folder / names[name], content, overwrite)
-    rows = [row for row, name in enumerate(table.images) if name in names]
-    kept, lost = table.take(rows), len(table) - len(rows)
+        if content is None:
+            continue
+        names[name] = name if name.lower().endswith(SUFFIXES) else name + ending_of(content)
+        file = folder / names[name]
+        if os.path.lexists(file) and not overwrite:
+            if file.is_symlink() or not file.is_file() or file.read_bytes() != content:
+                message = "another file is there; choose another folder, or give --overwrite"
+                raise InputError(f"{file}: {message}")
+        else:
+            with atomic_write(file) as target:
+                target.write(content)
+    kept = table.take([row for row, name in enumerate(table.images) if name in names])
+    lost = len(table) - len(kept)
     notes = [f"{counted(lost, 'row')} without a picture left out"] if lost else []
     kept = kept.with_images([names[name] for name in kept.images])
     return kept.with_notes((*table.notes, *notes))
@@ -114,89 +106,86 @@ class DataSet:
 
     def __init__(self, path: Path) -> None:
         self.path, self.issues = path, Issues()
-        self._data = _opened(path, self.issues)
-        self.table, self.columns = self._data.data.table, self._data.column_names
-        pictures = [field.name for field in self.table.schema if _is_picture(field.type)]
-        usual = [name for name in pictures if name.lower() == "image"] or pictures
-        if len(usual) != 1:
-            got = ", ".join(usual[:5] or self.columns[:10])
-            self._stop(f"expected one column of pictures (a struct of bytes and path), got {got}")
-        self.image = usual[0]
-        found = [name for name in self.columns if name.lower() in TAG_HEADERS]
-        found = found or [name for name in self.columns if self.names(name) is not None]
-        if len(found) > 1:
-            which = ", ".join(found[:5])
-            self._stop(
-                f"expected one column of labels, got {which}; call it 'labels', or drop others"
-            )
-        self.labels = found[0] if found else None  # None: every class has a column
+        self._data = _load(path, self.issues)
+        self._table = self._data.data.table
+        columns = self._data.column_names
+        pictures = [field.name for field in self._table.schema if _is_picture(field.type)]
+        pictures = [name for name in pictures if name.lower() == "image"] or pictures
+        labels = [name for name in columns if name.lower() in TAG_HEADERS]
+        labels = labels or [name for name in columns if self.class_names(name) is not None]
+        if len(pictures) != 1:
+            got = ", ".join(pictures[:5] or columns[:10])
+            message = f"expected one column of pictures (a struct of bytes and path), got {got}"
+            self.issues.stop(str(path), "columns", message)
+        if len(labels) > 1:
+            message = f"expected one column of labels, got {', '.join(labels[:5])}; call it "
+            self.issues.stop(str(path), "columns", f"{message}'labels', or drop others")
+        self.image = pictures[0]
+        self.labels = labels[0] if labels else None  # None: every class has a column
+
+    @cached_property
+    def _pictures(self) -> Any:
+        """The column of pictures, as a table of `bytes` and `path`."""
+        fields = [field.name for field in self._table.schema.field(self.image).type]
+        return self._table.select([self.image]).flatten().rename_columns(fields)
 
     @cached_property
     def is_packed(self) -> bool:
         """Whether any picture is inside."""
-        return bool(self._pictures.null_count < len(self.table))
-
-    @cached_property
-    def _pictures(self) -> Any:
-        return self._part("bytes")
+        return bool(self._pictures["bytes"].null_count < len(self._table))
 
     def images(self) -> list[str]:
         """A name for each row: its path, or one for a file if pictures are inside."""
-        paths = self._part("path").to_pylist()
-        return _file_names(paths) if self.is_packed else [plain_name(each or "") for each in paths]
+        paths = self._pictures["path"].to_pylist()
+        return file_names(paths) if self.is_packed else [plain_name(path or "") for path in paths]
 
     def picture(self, row: int) -> bytes | None:
         """What is inside a row."""
-        content: bytes | None = self._pictures[row].as_py()
+        content: bytes | None = self._pictures["bytes"][row].as_py()
         return content
 
-    def names(self, column: str) -> tuple[str, ...] | None:
+    def class_names(self, column: str) -> tuple[str, ...] | None:
         """The names of the numbers in a column; None if it has none."""
         feature = self._data.features[column]
         feature = feature[0] if isinstance(feature, list) else feature
         names = getattr(getattr(feature, "feature", feature), "names", None)
         return None if names is None else tuple(map(normalize_name, names))
 
-    def class_names(self, cell: Any, names: tuple[str, ...], column: str, row: int) -> list[str]:
-        """The classes of one cell: numbers, of which −1 is none."""
-        cells = cell if hasattr(cell, "__len__") else [cell]
-        numbers = [int(each) for each in cells if not pd.isna(each)]
-        for number in numbers:
-            if not -1 <= number < len(names):
-                where = f"{self.path}: row {row}"
-                message = f"column {column!r}: expected a class below {len(names)}, got {number}"
-                self.issues.add(where, "cell", message, column)
-        return [names[number] for number in numbers if 0 <= number < len(names)]
-
-    def other_columns(self, options: ReadOptions) -> list[str]:
-        """What is no class if every class has a column of numbers, all or the listed ones."""
+    def frame(self, options: ReadOptions) -> pd.DataFrame:
+        """The names of the images and all labels, with texts in place of numbers of classes."""
         from pyarrow import types
 
-        wanted = self.columns if options.classes is None else options.classes
-        is_number = types.is_integer, types.is_floating, types.is_boolean
-        classes = [
-            field.name
-            for field in self.table.schema
-            if any(check(field.type) for check in is_number)
-            and field.name in wanted
-            and field.name.lower() != GROUP
-        ]
-        if not classes:
-            got = self.columns[:10]
-            self._stop(f"expected a column 'labels', or one of 1 and 0 per class, got {got}")
-        kept = (self.image, *classes)
-        return [name for name in self.columns if name not in kept and name.lower() != GROUP]
+        frame = self._table.drop_columns([self.image]).to_pandas(ignore_metadata=True)
+        if self.labels is None:  # columns of numbers are classes, all or the listed ones
+            is_number = (types.is_integer, types.is_floating, types.is_boolean)
+            kind_of = {field.name: field.type for field in self._table.schema}
+            wanted = options.classes or tuple(frame)
+            numbers = [name for name in frame if any(each(kind_of[name]) for each in is_number)]
+            kept = {*numbers} & {*wanted}
+            frame = frame[[name for name in frame if name in kept or name.lower() == GROUP]]
+        for name in frame:
+            classes = self.class_names(name)
+            if classes is not None:
+                frame[name] = [
+                    self._texts(cell, classes, f"{self.path}: row {row}")
+                    for row, cell in enumerate(frame[name])
+                ]
+        self.issues.raise_any()
+        frame.insert(0, self.image, self.images())
+        return frame
 
-    def _part(self, name: str) -> Any:
-        from pyarrow.compute import struct_field
+    def _texts(self, cell: Any, classes: tuple[str, ...], where: str) -> list[str]:
+        """The classes of one cell: numbers, of which −1 is none."""
+        cells = cell if hasattr(cell, "__len__") else [cell]
+        numbers = [int(number) for number in cells if not pd.isna(number)]
+        for number in numbers:
+            if not -1 <= number < len(classes):
+                message = f"expected a class below {len(classes)}, got {number}"
+                self.issues.add(where, "cell", message)
+        return [classes[number] for number in numbers if 0 <= number < len(classes)]
 
-        return struct_field(self.table.column(self.image), name)
 
-    def _stop(self, message: str) -> NoReturn:
-        self.issues.stop(str(self.path), "columns", message)
-
-
-def _opened(path: Path, issues: Issues) -> Any:
+def _load(path: Path, issues: Issues) -> Any:
     """What `datasets` makes of a path."""
     try:
         import datasets
@@ -206,18 +195,19 @@ def _opened(path: Path, issues: Issues) -> Any:
         ) from None
     datasets.disable_progress_bars()
     try:
-        if (path / _SPLITS).is_file():
-            splits = read_json(path / _SPLITS, issues)["splits"]
-            named = ", ".join(str(path / each) for each in splits)
-            issues.stop(str(path), "splits", f"expected one of its splits: {named[:500]}")
         if (path / _STATE).is_file():
             for file in read_json(path / _STATE, issues)["_data_files"]:
                 if os.path.basename(file["filename"]) != file["filename"]:
                     message = f"leads out of the folder: {file['filename']!r:.60}"
                     issues.stop(str(path / _STATE), "files", message)
+        if (path / _SPLITS).is_file():
+            splits = read_json(path / _SPLITS, issues)["splits"]
+            named = ", ".join(str(path / split) for split in splits)
+            issues.stop(str(path), "splits", f"expected one of its splits: {named[:500]}")
+        if (path / _STATE).is_file():
             data = datasets.load_from_disk(str(path))
         else:
-            data = datasets.Dataset.from_parquet([str(each) for each in _files(path)])
+            data = datasets.Dataset.from_parquet([str(file) for file in _shards(path)])
         data.data.table.validate(full=True)
         return data
     except InputError:
@@ -227,19 +217,14 @@ def _opened(path: Path, issues: Issues) -> Any:
         issues.stop(str(path), "data set", message)
 
 
-def _files(path: Path) -> list[Path]:
-    """The Parquet files of a data set, in order."""
-    if path.is_file():
-        return _shards(path)
-    families = {_shards(file)[0]: _shards(file) for file in _parquet_files(path)}
-    if len(families) != 1:
-        named = ", ".join(file.name for file in families)
-        raise InputError(f"{path}: expected one data set, got {named[:500]}; name one")
-    return next(iter(families.values()))
-
-
 def _shards(path: Path) -> list[Path]:
-    """The file, or all files of which it is one."""
+    """The Parquet files of the data set in a folder, or of which a file is one."""
+    if path.is_dir():
+        sets = {tuple(_shards(file)) for file in _parquet_files(path)}
+        if len(sets) != 1:
+            named = ", ".join(sorted(files[0].name for files in sets))
+            raise InputError(f"{path}: expected one data set, got {named[:500]}; name one")
+        return list(sets.pop())
     match = _SHARD.fullmatch(path.name)
     if match is None:
         return [path]
@@ -252,9 +237,8 @@ def _shards(path: Path) -> list[Path]:
 
 def _parquet_files(folder: Path) -> list[Path]:
     """Those in a folder; metadata.parquet describes the pictures next to it."""
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    kept = (each for each in files if each.is_file() and each.name != "metadata.parquet")
-    return [each for each in kept if each.suffix.lower() in PARQUET_ENDINGS]
+    files = (file for file in sorted(folder.iterdir()) if file.name != "metadata.parquet")
+    return [file for file in files if file.is_file() and file.suffix.lower() in PARQUET_ENDINGS]
 
 
 def _is_picture(kind: Any) -> bool:
@@ -264,7 +248,7 @@ def _is_picture(kind: Any) -> bool:
     return types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
 
 
-def _file_names(paths: Iterable[str | None]) -> list[str]:
+def file_names(paths: Iterable[str | None]) -> list[str]:
     """A name for each picture, from its path or else its row; no two have a stem in common.
 
     An ending that shows its format may be added, and no system that takes cat.jpg and CAT.JPG as
@@ -272,24 +256,13 @@ def _file_names(paths: Iterable[str | None]) -> list[str]:
     """
     names, taken = [], set()
     for row, path in enumerate(paths):
-        last = _UNFIT.sub("_", re.split(r"[/\\]", path or "")[-1]).strip(". ")
-        stem, ending = os.path.splitext(normalize_name(last))
+        last = normalize_name(_UNFIT.sub("_", re.split(r"[/\\]", path or "")[-1]).strip(". "))
+        stem, ending = os.path.splitext(last)
         if ending.lower() not in SUFFIXES:
-            stem, ending = normalize_name(last), ""
+            stem, ending = last, ""
         stem = stem.encode()[:_LONGEST].decode(errors="ignore").strip(". ") or f"{row:06}"
-        free = chain([stem], (f"{stem}-{number}" for number in count(row)))
-        stem = next(each for each in free if each.casefold() not in taken)
+        while stem.casefold() in taken:
+            stem = f"{stem}-{row}"
         taken.add(stem.casefold())
         names.append(stem + ending)
     return names
-
-
-def _write_picture(path: Path, content: bytes, overwrite: bool) -> None:
-    if os.path.lexists(path) and not overwrite:
-        if not path.is_symlink() and path.is_file() and path.read_bytes() == content:
-            return
-        raise InputError(
-            f"{path}: another file is there; choose another folder, or give --overwrite"
-        )
-    with atomic_write(path) as file:
-        file.write(content)

@@ -8,13 +8,14 @@ without any positive, a fifth of the set, stay: all their classes are known to b
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from g2netpl.labels.io.builder import wide_table
+from g2netpl.labels.io.groups import Groups
 from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.options import ReadOptions, class_problem, in_class_order, read_classes
+from g2netpl.labels.io.options import ReadOptions, check_classes, read_classes
 from g2netpl.labels.io.text import numbered_lines, read_text
-from g2netpl.labels.names import normalize_name, plain_name
-from g2netpl.labels.table import NEGATIVE, LabelTable, check_size
+from g2netpl.labels.names import plain_names
+from g2netpl.labels.table import NEGATIVE, LabelMatrix, LabelTable, check_size
 from g2netpl.utils.errors import InputError
 
 _LISTS = {
@@ -42,65 +43,56 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     if path.is_dir() or path.stem not in _LISTS:
         lists = ", ".join(f"ImageList/{name}.txt" for name in _LISTS)
         raise InputError(f"{path}: name a list as the label file: {lists}")
-    issues, names = Issues(), dict[str, int]()
-    for line, text in numbered_lines(path, issues):
-        name = normalize_name(plain_name(text.replace("\\", "/")))
-        where = f"{path}:{line}".format
-        if not issues.add_names([name], where) and name in names:
-            message = f"image {name!r} is listed already on line {names[name]}"
-            issues.add(f"{path}:{line}", "image listed twice", message)
-        names.setdefault(name, line)
-    issues.raise_any()
+    issues, root, (below, ending) = Issues(), path.parent.parent, _LISTS[path.stem]
+    folders = [root / above / below for above in ("", "Groundtruth", "GroundTruth")]
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        raise InputError(f"{path}: no folder {below} with labels next to it, nor in Groundtruth")
+    lines = list(numbered_lines(path, issues))
+    names = plain_names([text.replace("\\", "/") for _, text in lines])
     if not names:
         raise InputError(f"{path}: expected image names, one per line; the list is empty")
-    folder, ending = _label_folder(path)
-    classes = _concepts(path, folder, ending, issues)
+    classes = _concepts(root, folder, ending, issues)
     check_size(len(names), len(classes))
-    values = np.zeros((len(names), len(classes)), dtype=np.int8)
-    for column, name in enumerate(classes):
-        values[:, column] = _column(folder / f"Labels_{name}{ending}.txt", len(names), issues)
-    issues.raise_any()
+    files = [folder / f"Labels_{name}{ending}.txt" for name in classes]
+    values = np.column_stack([_column(file, len(names), issues) for file in files])
     if options.absent == "unobserved":
         values[values == NEGATIVE] = -1
-    return in_class_order(LabelTable(list(names), classes, values), options, str(path))
+
+    def where(row: int) -> str:
+        return f"{path}:{lines[row][0]}"
+
+    issues.add_names(names, where)
+    return wide_table(names, classes, values, where, Groups(issues), options, str(path))
 
 
-def _label_folder(path: Path) -> tuple[Path, str]:
-    folder, ending = _LISTS[path.stem]
-    for root in ("", "Groundtruth", "GroundTruth"):
-        if (path.parent.parent / root / folder).is_dir():
-            return path.parent.parent / root / folder, ending
-    raise InputError(f"{path}: no folder {folder} with the labels next to it, nor in Groundtruth")
-
-
-def _concepts(path: Path, folder: Path, ending: str, issues: Issues) -> list[str]:
-    for below in ("Concepts81.txt", "ConceptsList/Concepts81.txt"):
-        file = path.parent.parent / below
-        if file.is_file():
-            names = list(read_classes(file))
-            odd = [name for name in names if "/" in name]
-            if odd:
-                raise InputError(f"{file}: concept {odd[0]!r} cannot be part of a file name")
-            return names
-    files = [file.name for file in folder.glob(f"Labels_*{ending}.txt")]
-    if not files:
+def _concepts(root: Path, folder: Path, ending: str, issues: Issues) -> list[str]:
+    """The classes, in the order of the list of concepts if there is one."""
+    files = [root / "Concepts81.txt", root / "ConceptsList/Concepts81.txt"]
+    found = next((file for file in files if file.is_file()), None)
+    if found is None:
+        labels = sorted(file.stem for file in folder.glob(f"Labels_?*{ending}.txt"))
+        classes = [name.removeprefix("Labels_").removesuffix(ending) for name in labels]
+    else:
+        classes = list(read_classes(found))
+    odd = [name for name in classes if "/" in name]
+    if odd:
+        raise InputError(f"{found}: concept {odd[0]!r} cannot be part of a file name")
+    if not classes:
         raise InputError(f"{folder}: no Labels_<concept>{ending}.txt")
-    names = sorted(file[len("Labels_") : -len(f"{ending}.txt")] for file in files)
-    for problem in filter(None, map(class_problem, names)):
-        issues.stop(str(folder), "class name", f"Labels_<concept>{ending}.txt: {problem}")
-    return names
+    check_classes(classes, str(folder), issues)
+    return classes
 
 
-def _column(path: Path, count: int, issues: Issues) -> npt.NDArray[np.int8]:
+def _column(path: Path, count: int, issues: Issues) -> LabelMatrix:
+    """The labels of a class."""
     text = read_text(path, issues)
     cells = text.split()
+    odd = sorted({*cells} - {"0", "1"})
+    if odd:
+        line = 1 + text[: text.index(odd[0])].count("\n")
+        issues.stop(f"{path}:{line}", "cell", f"expected 0 or 1, got {odd[0][:40]!r}")
     if len(cells) != count:
         message = f"expected {count:,} labels, one per image, got {len(cells):,}"
-        issues.add(str(path), "number of labels", message)
-    if not {"0", "1"}.issuperset(cells):
-        for line, row in enumerate(text.split("\n"), start=1):
-            if not {"0", "1"}.issuperset(row.split()):
-                issues.add(f"{path}:{line}", "cell", f"expected 0 or 1, got {row.strip()[:40]!r}")
-    elif len(cells) == count:
-        return np.frombuffer("".join(cells).encode(), dtype=np.int8) - ord("0")
-    return np.zeros(count, dtype=np.int8)
+        issues.stop(str(path), "number of labels", message)
+    return np.array([cell == "1" for cell in cells], dtype=np.int8)

@@ -41,13 +41,10 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
             message = f"Confidence: expected 1 or 0, got {cell[:40]!r}; labels by machines are no "
             issues.add(sheet.at(line), "cell", f"{message}observations, leave them out")
             continue
-        row, name = builder.image(line, _image_name(image.strip())), code.strip()
-        builder.label(line, row, descriptions.get(name, name), value)
+        name, code = image.strip(), code.strip()
+        name += "" if not name or name.lower().endswith(SUFFIXES) else ".jpg"
+        builder.label(line, builder.image(line, name), descriptions.get(code, code), value)
     return builder.table(options.absent_value("unobserved"))
-
-
-def _image_name(identity: str) -> str:
-    return identity if not identity or identity.lower().endswith(SUFFIXES) else f"{identity}.jpg"
 
 
 def _descriptions(path: Path, issues: Issues) -> dict[str, str]:

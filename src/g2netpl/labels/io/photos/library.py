@@ -4,8 +4,9 @@ import os
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,22 +22,23 @@ TagPath = tuple[str, ...]  # a tag with the levels above it, the widest first
 
 _IPTC_KEYWORDS = (2, 25)
 _INTERNAL = "darktable"  # darktable keeps notes of its own below this level
+_PHOTOS = (*SUFFIXES, *RAW_SUFFIXES, *UNREAD_SUFFIXES)
 
 
 @dataclass(frozen=True)
 class Tags:
-    """The tags in one place, those that g2netpl predicted, and the lists that are there."""
+    """The tags in one place, and those of them that a person gave."""
 
     paths: frozenset[TagPath] = frozenset()
-    predicted: frozenset[str] = frozenset()
-    lists: frozenset[xmp.Property] = frozenset()
+    known: frozenset[TagPath] = frozenset()
+
+    def __or__(self, other: "Tags") -> "Tags":
+        return Tags(self.paths | other.paths, self.known | other.known)
 
     @property
-    def known(self) -> frozenset[TagPath]:
-        """The tags that a person gave."""
-        return frozenset(
-            path for path in self.paths if normalize_name(path[-1]) not in self.predicted
-        )
+    def last_levels(self) -> set[str]:
+        """The last level of each tag, in NFC."""
+        return {normalize_name(path[-1]) for path in longest(self.paths)}
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,14 @@ class Photo:
     """The tags of a photo: inside the file, and in each sidecar."""
 
     embedded: Tags
-    sidecars: dict[str, Tags] = field(default_factory=dict)
+    sidecars: dict[str, Tags]
 
-    @property
-    def paths(self) -> frozenset[TagPath]:
-        """All tags."""
-        return self.embedded.paths.union(*(tags.paths for tags in self.sidecars.values()))
-
-    @property
-    def known(self) -> frozenset[TagPath]:
-        """All tags that a person gave."""
-        return self.embedded.known.union(*(tags.known for tags in self.sidecars.values()))
+    def tags(self, without: str | None = None) -> Tags:
+        """The tags in all places, but for those in one sidecar."""
+        found = self.embedded
+        for sidecar, tags in self.sidecars.items():
+            found |= Tags() if sidecar == without else tags
+        return found
 
 
 class Library:
@@ -63,44 +62,44 @@ class Library:
     def __init__(self, root: str | Path) -> None:
         self.root = os.fspath(root)
         self.issues: list[str] = []
-        self._folders: dict[str, _Folder] = {}
+        self._files_in = cache(self._list_files)
 
     def photo(self, name: str) -> Photo:
         """The tags of a photo."""
         embedded, sidecars = Tags(), dict.fromkeys(self.sidecars(name), Tags())
-        with self._noting_issues(name), self.open(name) as file:
+        with self._noting_issues(name), open_file(PathBelow(self.root, name)) as file:
             embedded = embedded_tags(file)
         for sidecar in sidecars:
             with self._noting_issues(sidecar):
-                sidecars[sidecar] = tags_in_xmp(self.content(sidecar))
+                sidecars[sidecar] = tags_in(xmp.Packet(self.content(sidecar)))
         return Photo(embedded, sidecars)
 
     def sidecars(self, name: str) -> list[str]:
-        """The sidecars of a photo: `IMG.JPG.xmp` before `IMG.xmp`."""
+        """The sidecars of a photo: `IMG.JPG.xmp` before `IMG.xmp`, whatever the case."""
         above, file = os.path.split(name)
-        folder, stem = self._folder(above), os.path.splitext(file)[0]
-        found = [path for base in (file, stem) for path in folder.spellings(f"{base}.xmp")]
-        own = (path for path in found if path[:-4] == file or path[:-4] not in folder.photos)
-        return [os.path.join(above, path) for path in own]
+        names, photos, _ = self._files_in(above)
+        found = []
+        for sidecar in (f"{file}.xmp", f"{os.path.splitext(file)[0]}.xmp"):
+            same = names.get(sidecar.lower(), [])
+            found += [sidecar] if sidecar in same else same
+        own = (each for each in found if each[:-4] == file or each[:-4] not in photos)
+        return [os.path.join(above, each) for each in own]
 
     def shares_stem(self, name: str) -> bool:
         """Whether `IMG.xmp` would also be the sidecar of another photo, such as a raw file."""
         above, file = os.path.split(name)
-        return self._folder(above).stems[os.path.splitext(file)[0].lower()] > 1
+        stems = self._files_in(above)[2]
+        return stems[os.path.splitext(file)[0].lower()] > 1
 
     def shared_sidecars(self, name: str) -> list[str]:
         """The sidecars of a photo that belong to another photo too."""
         full = os.path.basename(f"{name}.xmp").lower()
-        sidecars = self.sidecars(name) if self.shares_stem(name) else []
-        return [sidecar for sidecar in sidecars if os.path.basename(sidecar).lower() != full]
-
-    def open(self, name: str) -> BinaryIO:
-        """Open a regular file below the folder; no link leads out of it."""
-        return open_file(PathBelow(self.root, name))
+        sidecars = [each for each in self.sidecars(name) if os.path.basename(each).lower() != full]
+        return sidecars if sidecars and self.shares_stem(name) else []
 
     def content(self, name: str) -> bytes:
-        """The bytes of a sidecar."""
-        with self.open(name) as file:
+        """The bytes of a sidecar: a regular file below the folder; no link leads out of it."""
+        with open_file(PathBelow(self.root, name)) as file:
             return file.read(xmp.MAX_BYTES + 1)
 
     def content_to_replace(self, name: str) -> bytes | None:
@@ -112,10 +111,16 @@ class Library:
         except FileNotFoundError:
             return None
 
-    def _folder(self, name: str) -> "_Folder":
-        if name not in self._folders:
-            self._folders[name] = _Folder(os.path.join(self.root, name))
-        return self._folders[name]
+    def _list_files(self, folder: str) -> tuple[dict[str, list[str]], set[str], Counter[str]]:
+        """The files in a folder by their lower-case names, the photos, and the photos' stems."""
+        names = defaultdict[str, list[str]](list)
+        with suppress(OSError):  # opening the photo reports it
+            for name in sorted(os.listdir(os.path.join(self.root, folder))):
+                names[name.lower()].append(name)
+        photos = {
+            name for each in names.values() for name in each if name.lower().endswith(_PHOTOS)
+        }
+        return dict(names), photos, Counter(os.path.splitext(name)[0].lower() for name in photos)
 
     @contextmanager
     def _noting_issues(self, name: str) -> Iterator[None]:
@@ -130,30 +135,8 @@ def reason(problem: OSError | ValueError) -> str:
     return str((isinstance(problem, OSError) and problem.strerror) or problem)
 
 
-class _Folder:
-    """The file names in a folder, by their lower-case form, and how many photos share a stem."""
-
-    def __init__(self, path: str) -> None:
-        self._names: dict[str, list[str]] = defaultdict(list)
-        try:
-            for name in sorted(os.listdir(path)):
-                self._names[name.lower()].append(name)
-        except OSError:
-            pass  # opening the photo reports it
-        endings = (*SUFFIXES, *RAW_SUFFIXES, *UNREAD_SUFFIXES)
-        photos = (names for lower, names in self._names.items() if lower.endswith(endings))
-        self.photos = {name for names in photos for name in names}
-        self.stems = Counter(os.path.splitext(name)[0].lower() for name in self.photos)
-
-    def spellings(self, name: str) -> list[str]:
-        """The file of this name, or those that differ in upper and lower case only."""
-        found = self._names.get(name.lower(), [])
-        return [name] if name in found else found
-
-
 def embedded_tags(file: BinaryIO) -> Tags:
     """The keywords inside an image file, in XMP and IPTC; no tags if it is not an image."""
-    packet, words = b"", list[bytes]()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -162,15 +145,15 @@ def embedded_tags(file: BinaryIO) -> Tags:
                 if image.format == "PNG" and "xmp" not in image.info and is_small:
                     image.load()  # the keywords may be behind the pixels
                 packet = image.info.get("xmp") or b""
-                iptc = (IptcImagePlugin.getiptcinfo(image) or {}).get(_IPTC_KEYWORDS, [])
-                words = iptc if isinstance(iptc, list) else [iptc]
+                words = (IptcImagePlugin.getiptcinfo(image) or {}).get(_IPTC_KEYWORDS, [])
     except UnidentifiedImageError:
         return Tags()
     except Exception as problem:  # decoders raise errors of every kind for damaged files
         raise ValueError(f"metadata cannot be read ({problem})") from None
-    tags = tags_in_xmp(packet.encode() if isinstance(packet, str) else packet) if packet else Tags()
-    levels = (xmp.SUBJECT.levels(_decode(word)) for word in words)
-    return Tags(tags.paths | _without_internal(filter(None, levels)), tags.predicted)
+    words = words if isinstance(words, list) else [words]
+    paths = frozenset(filter(None, (xmp.SUBJECT.levels(_decode(word)) for word in words)))
+    content = packet.encode() if isinstance(packet, str) else packet
+    return Tags(paths, paths) | (tags_in(xmp.Packet(content)) if content else Tags())
 
 
 def _decode(word: bytes) -> str:
@@ -181,20 +164,14 @@ def _decode(word: bytes) -> str:
         return word.decode("latin-1")
 
 
-def tags_in_xmp(content: bytes) -> Tags:
-    """The tags in an XMP packet."""
-    packet = xmp.Packet(content)
-    paths = (of.levels(word) for of in xmp.KEYWORDS for word in packet.keywords(of))
-    predicted = frozenset(map(normalize_name, packet.keywords(xmp.ADDED)))
-    lists = frozenset(filter(packet.has_list, xmp.KEYWORDS))
-    return Tags(_without_internal(filter(None, paths)), predicted, lists)
-
-
-def _without_internal(paths: Iterable[TagPath]) -> frozenset[TagPath]:
-    """The tags without `darktable|format|jpg`, and without the single words of it."""
-    found = frozenset(paths)
-    internal = [path for path in found if path[0] == _INTERNAL and len(path) > 1]
-    return found.difference(internal, {(word,) for path in internal for word in path})
+def tags_in(packet: xmp.Packet) -> Tags:
+    """The tags in an XMP packet, without `darktable|format|jpg` and the single words of it."""
+    found = {of.levels(word) for of in xmp.KEYWORDS for word in packet.keywords(of)} - {()}
+    internal = {path for path in found if path[0] == _INTERNAL and len(path) > 1}
+    paths = frozenset(found - internal - {(word,) for path in internal for word in path})
+    predicted = set(map(normalize_name, packet.keywords(xmp.ADDED)))
+    known = frozenset(path for path in paths if normalize_name(path[-1]) not in predicted)
+    return Tags(paths, known)
 
 
 def longest(paths: Set[TagPath]) -> list[TagPath]:
@@ -214,23 +191,10 @@ def at_level(paths: Set[TagPath], level: TagLevel) -> set[str]:
     return {path[-1] for path in tags if path not in above}
 
 
-class Hierarchy:
-    """Where each word is among the levels of all tags."""
-
-    def __init__(self) -> None:
-        self._paths: dict[str, set[TagPath]] = defaultdict(set)
-
-    def add(self, paths: Set[TagPath]) -> None:
-        """Add the tags of a photo."""
-        for path in longest(paths):
-            for depth, word in enumerate(path, start=1):
-                self._paths[normalize_name(word)].add(path[:depth])
-
-    def places(self, word: str) -> list[TagPath]:
-        """All places of a word."""
-        return sorted(self._paths.get(normalize_name(word), ()))
-
-    def place(self, word: str) -> TagPath:
-        """The only place of a word; the word itself if it has none or several."""
-        places = self.places(word)
-        return places[0] if len(places) == 1 else (word,)
+def places_of_words(photos: Iterable[Set[TagPath]]) -> dict[str, list[TagPath]]:
+    """Where each word (in NFC) is among the levels of the tags of all photos."""
+    places = defaultdict[str, set[TagPath]](set)
+    for path in {path for paths in photos for path in longest(paths)}:
+        for depth, word in enumerate(path, start=1):
+            places[normalize_name(word)].add(path[:depth])
+    return {word: sorted(paths) for word, paths in places.items()}

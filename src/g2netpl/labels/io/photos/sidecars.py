@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -20,14 +20,12 @@ import numpy.typing as npt
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.photos import xmp
 from g2netpl.labels.io.photos.library import (
-    Hierarchy,
     Library,
-    Photo,
-    TagPath,
     Tags,
     longest,
+    places_of_words,
     reason,
-    tags_in_xmp,
+    tags_in,
 )
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, find, list_images
@@ -42,44 +40,16 @@ _INSIDE = (".jpg", ".jpeg", ".tif", ".tiff", ".png", ".dng")  # Lightroom reads 
 
 
 @dataclass(frozen=True)
-class Change:
-    """What becomes of the sidecar of a photo."""
+class _Change:
+    """What becomes of a sidecar, in keywords."""
 
     image: str
     sidecar: str  # relative to the folder of the photos
-    photo: Photo
-    positive: list[str]
-    negative: list[str]
-    guessed: list[str]  # the labels that are predicted
-
-    @property
-    def tags(self) -> Tags | None:
-        """The tags that are in the sidecar; None if there is none yet."""
-        return self.photo.sidecars.get(self.sidecar)
-
-    @property
-    def added(self) -> list[str]:
-        """The keywords to add."""
-        there = {normalize_name(word) for path in self.photo.paths for word in path}
-        return [name for name in self.positive if normalize_name(name) not in there]
-
-    @property
-    def removed(self) -> list[str]:
-        """The keywords to remove."""
-        return _among(self.negative, _last_levels([self.tags] if self.tags else []))
-
-    @property
-    def confirmed(self) -> list[str]:
-        """Keywords that were predicted and are known labels now."""
-        known = [name for name in self.positive if name not in self.guessed]
-        return _among(known, self.tags.predicted) if self.tags else []
-
-    @property
-    def kept(self) -> list[str]:
-        """Negative labels with a keyword in the photo or in another sidecar."""
-        sidecars = self.photo.sidecars.items()
-        others = [tags for name, tags in sidecars if name != self.sidecar]
-        return _among(self.negative, _last_levels([self.photo.embedded, *others]))
+    is_new: bool
+    added: list[str]
+    removed: list[str]
+    confirmed: list[str]  # that were predicted and are known labels now
+    kept: list[str]  # negative labels with a keyword in the photo or in another sidecar
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.confirmed)
@@ -87,67 +57,31 @@ class Change:
     def __str__(self) -> str:
         parts = [f"+ {name}" for name in self.added] + [f"− {name}" for name in self.removed]
         parts += [f"{name} confirmed" for name in self.confirmed]
-        return f"{self.sidecar}{'' if self.tags else ' (new)'}: {', '.join(parts)}"
-
-    def reread(self, content: bytes | None) -> "Change":
-        """The same with the sidecar as it is now; None if there is none."""
-        sidecars = dict(self.photo.sidecars)
-        sidecars.pop(self.sidecar, None)
-        if content is not None:
-            sidecars[self.sidecar] = tags_in_xmp(content)
-        return replace(self, photo=replace(self.photo, sidecars=sidecars))
-
-    def content(self, before: bytes | None, hierarchy: Hierarchy) -> bytes:
-        """The content of the sidecar after the change."""
-        removed = set(map(normalize_name, self.removed))
-        predicted = removed.union(map(normalize_name, self.confirmed))
-
-        def is_removed(property: xmp.Property, keyword: str) -> bool:
-            levels = property.levels(keyword)
-            names = predicted if property is xmp.ADDED else removed
-            return bool(levels) and normalize_name(levels[-1]) in names
-
-        return xmp.edit(before or xmp.EMPTY, self._lists(hierarchy), is_removed)
-
-    def _lists(self, hierarchy: Hierarchy) -> dict[xmp.Property, Sequence[str]]:
-        """What goes to the end of each list; a new sidecar also gets the keywords of the photo.
-
-        Programs that find a list with levels read no other, so that one has to hold all keywords.
-        """
-        tags, added = self.tags, self.added
-        new = [hierarchy.place(name) for name in added]
-        negative = set(map(normalize_name, self.negative))
-        before = self.photo.paths if tags is None else tags.paths
-        before = frozenset(path for path in before if normalize_name(path[-1]) not in negative)
-        copied = before if tags is None else frozenset[TagPath]()
-        there = frozenset[xmp.Property]() if tags is None else tags.lists
-        lists: dict[xmp.Property, Sequence[str]] = {
-            xmp.SUBJECT: [*sorted({path[-1] for path in copied}), *added],
-            xmp.ADDED: [name for name in added if name in self.guessed],
-        }
-        if xmp.HIERARCHY in there:
-            lists[xmp.HIERARCHY] = ["|".join(path) for path in new]
-        elif any(len(path) > 1 for path in (*new, *copied)):
-            lists[xmp.HIERARCHY] = ["|".join(path) for path in (*longest(before), *new)]
-        for property in there & {xmp.TAGS_LIST, xmp.LAST_KEYWORD}:
-            lists[property] = ["/".join(path) for path in new if "/" not in "".join(path)]
-        return lists
+        return f"{self.sidecar}{' (new)' if self.is_new else ''}: {', '.join(parts)}"
 
 
-def write_sidecars(
+def write(
     table: LabelTable,
-    folder: Path,
-    guessed: npt.NDArray[np.bool_] | None = None,
-    stem: bool = False,
+    path: Path,
+    predicted: npt.NDArray[np.bool_] | None = None,
+    by_stem: bool = False,
     dry_run: bool = False,
 ) -> list[str]:
-    """Bring the labels of a table into sidecars; returns notes on what is changed."""
-    _check(table, folder)
-    with nullcontext() if dry_run else locked_without_file(folder):
-        plan = _Plan(table, folder, guessed, stem)
+    """Write labels into sidecars; `predicted` says which nobody gave. Returns notes on changes.
+
+    A new sidecar is called `IMG.JPG.xmp`, or `IMG.xmp` with `by_stem`. A dry run writes nothing,
+    and its notes name the first changes.
+    """
+    _check(table, path)
+    with nullcontext() if dry_run else locked_without_file(path):
+        plan = _Plan(table, path, predicted, by_stem)
         if not dry_run:
             plan.carry_out()
-    return plan.notes() + (plan.preview() if dry_run else [])
+    notes = plan.notes() + (plan.preview() if dry_run else [])
+    negatives = int((table.values == NEGATIVE).sum())
+    if negatives:
+        notes.append(f"{counted(negatives, 'negative label')} not kept: a keyword is a positive")
+    return notes
 
 
 class _Plan:
@@ -157,109 +91,154 @@ class _Plan:
         self,
         table: LabelTable,
         folder: Path,
-        guessed: npt.NDArray[np.bool_] | None,
-        stem: bool,
+        predicted: npt.NDArray[np.bool_] | None,
+        by_stem: bool,
     ) -> None:
-        self.library, self._hierarchy, self._stem = Library(folder), Hierarchy(), stem
-        photos = [self.library.photo(name) for name in table.images]
-        for photo in photos:
-            self._hierarchy.add(photo.paths)
-        signs = (table.values == POSITIVE, table.values == NEGATIVE)
-        chosen = (*signs, np.zeros_like(signs[0]) if guessed is None else guessed)
-        changes = []
-        for row, (name, photo) in enumerate(zip(table.images, photos, strict=True)):
-            columns = [np.flatnonzero(each[row]).tolist() for each in chosen]
-            names = [[table.classes[column] for column in each] for each in columns]
-            changes.append(Change(name, self._sidecar(name, photo), photo, *names))
-        self.kept = sum(len(change.kept) for change in changes)
-        self.changes = [change for change in changes if change]
-        shared = map(self.library.shared_sidecars, table.images)
-        self.shared = list(dict.fromkeys(sidecar for each in shared for sidecar in each))
-        self._try()
-
-    def carry_out(self) -> None:
-        """Write the sidecars, each whole or not at all."""
-        for folder in {os.path.dirname(change.sidecar) for change in self.changes}:
-            remove_temporary(Path(self.library.root, folder), ".xmp")
-        self.changes = [change for change in map(self._write, self.changes) if change]
-
-    def notes(self) -> list[str]:
-        """The numbers of changes, what was not changed, and how Lightroom gets the keywords."""
-        added, removed, confirmed = (
-            sum(len(getattr(change, kind)) for change in self.changes)
-            for kind in ("added", "removed", "confirmed")
+        self.table, self.library, self._by_stem = table, Library(folder), by_stem
+        self._predicted = np.zeros(table.values.shape, bool) if predicted is None else predicted
+        self._photos = [self.library.photo(name) for name in table.images]
+        self._places = places_of_words(photo.tags().paths for photo in self._photos)
+        shared = (
+            sidecar for name in table.images for sidecar in self.library.shared_sidecars(name)
         )
-        new = sum(change.tags is None for change in self.changes)
-        notes = [
-            f"{counted(len(self.changes), 'sidecar')} ({new:,} new): "
-            f"{counted(added, 'keyword')} added, {removed:,} removed"
-            + (f", {confirmed:,} confirmed by people" if confirmed else "")
-        ]
-        if self.kept:
-            what = counted(self.kept, "negative label")
-            notes.append(f"{what} against a keyword in the photo or a second sidecar: it stays")
-        if self.shared:
-            notes.append(
-                f"{counted(len(self.shared), 'shared sidecar')} not changed (a raw file or another "
-                f"photo has the same name): {listed(self.shared, _SHOWN)}"
-            )
-        return [*notes, *self._lightroom_note()]
-
-    def preview(self) -> list[str]:
-        """How often each keyword is added, and the first changes."""
-        more = len(self.changes) - _SHOWN
-        shown = [str(change) for change in self.changes[:_SHOWN]]
-        counts = Counter(name for change in self.changes for name in change.added).most_common()
-        keywords = listed((f"{name} {count:,} times" for name, count in counts), _SHOWN)
-        shown[:0] = [f"added: {keywords}"] if more > 0 and counts else []
-        return [*shown, *([f"and {more:,} more"] if more > 0 else [])]
-
-    def _lightroom_note(self) -> list[str]:
-        inside = [each for each in self.changes if each.image.lower().endswith(_INSIDE)]
-        if not inside:
-            return []
-        endings = sorted({os.path.splitext(change.image)[1][1:].lower() for change in inside})
-        by_stem = sum(change.sidecar != f"{change.image}.xmp" for change in inside)
-        source = "%d%f.xmp" if 2 * by_stem > len(inside) else "%d%f.%e.xmp"
-        lists = "-XMP-dc:Subject -XMP-lr:HierarchicalSubject"
-        return [
-            "Lightroom reads the keywords of JPEG, TIFF, PNG and DNG from the file, not from a "
-            f"sidecar; copy them with: exiftool -r {' '.join(f'-ext {each}' for each in endings)} "
-            f"-tagsFromFile @ {lists} -addTagsFromFile {source} {lists} -api NoDups=1 "
-            f"{quote(self.library.root)}"
-        ]
-
-    def _sidecar(self, name: str, photo: Photo) -> str:
-        """The sidecar that is there, or the name of a new one."""
-        shared = self.library.shared_sidecars(name)
-        own = [sidecar for sidecar in photo.sidecars if sidecar not in shared]
-        by_stem = self._stem and not self.library.shares_stem(name)
-        return own[0] if own else f"{os.path.splitext(name)[0] if by_stem else name}.xmp"
-
-    def _try(self) -> None:
-        """Make every change in memory; if one cannot be made, nothing is written."""
-        problems = Issues()
-        for change in self.changes:
+        self._shared = list(dict.fromkeys(shared))
+        problems, changes = Issues(), dict[int, _Change]()
+        for row, name in enumerate(table.images):
             try:
-                change.content(self.library.content_to_replace(change.sidecar), self._hierarchy)
+                changes[row] = self._change(row, self._sidecar(name))[0]
             except (OSError, ValueError) as problem:
-                where = os.path.join(self.library.root, change.sidecar)
+                where = os.path.join(self.library.root, self._sidecar(name))
                 what = f"nothing is written: {reason(problem)}; fix this sidecar or move it away"
                 problems.add(where, "sidecar", what)
         problems.raise_any()
+        self._kept = sum(len(change.kept) for change in changes.values())
+        self.changes = {row: change for row, change in changes.items() if change}
 
-    def _write(self, change: Change) -> Change:
+    def carry_out(self) -> None:
+        """Write the sidecars, each whole or not at all."""
+        for folder in {os.path.dirname(change.sidecar) for change in self.changes.values()}:
+            remove_temporary(Path(self.library.root, folder), ".xmp")
+        made = {row: self._write(row, change.sidecar) for row, change in self.changes.items()}
+        self.changes = {row: change for row, change in made.items() if change}
+
+    def notes(self) -> list[str]:
+        """The numbers of changes, what was not changed, and how Lightroom gets the keywords."""
+        changes = self.changes.values()
+        added, removed, confirmed = (
+            sum(len(getattr(change, kind)) for change in changes)
+            for kind in ("added", "removed", "confirmed")
+        )
+        notes = [
+            f"{counted(len(changes), 'sidecar')} ({sum(each.is_new for each in changes):,} new): "
+            f"{counted(added, 'keyword')} added, {removed:,} removed"
+            + (f", {confirmed:,} confirmed by people" if confirmed else "")
+        ]
+        if self._kept:
+            what = counted(self._kept, "negative label")
+            notes.append(f"{what} against a keyword in the photo or a second sidecar: it stays")
+        if self._shared:
+            notes.append(
+                f"{counted(len(self._shared), 'shared sidecar')} not changed (a raw file or "
+                f"another photo has the same name): {listed(self._shared, _SHOWN)}"
+            )
+        inside = [each for each in changes if each.image.lower().endswith(_INSIDE)]
+        if inside:
+            endings = sorted({os.path.splitext(each.image)[1][1:].lower() for each in inside})
+            by_stem = sum(each.sidecar != f"{each.image}.xmp" for each in inside)
+            source = "%d%f.xmp" if 2 * by_stem > len(inside) else "%d%f.%e.xmp"
+            lists = "-XMP-dc:Subject -XMP-lr:HierarchicalSubject"
+            kinds = " ".join(f"-ext {ending}" for ending in endings)
+            notes.append(
+                "Lightroom reads the keywords of JPEG, TIFF, PNG and DNG from the file, not from a "
+                f"sidecar; copy them with: exiftool -r {kinds} -tagsFromFile @ {lists} "
+                f"-addTagsFromFile {source} {lists} -api NoDups=1 {quote(self.library.root)}"
+            )
+        return notes
+
+    def preview(self) -> list[str]:
+        """How often each keyword is added, and the first changes."""
+        changes = list(self.changes.values())
+        more = len(changes) - _SHOWN
+        counts = Counter(name for change in changes for name in change.added).most_common()
+        keywords = listed((f"{name} {count:,} times" for name, count in counts), _SHOWN)
+        shown = [f"added: {keywords}"] if more > 0 and counts else []
+        shown += map(str, changes[:_SHOWN])
+        return [*shown, *([f"and {more:,} more"] if more > 0 else [])]
+
+    def _sidecar(self, name: str) -> str:
+        """The sidecar that is there, or the name of a new one."""
+        shared = self.library.shared_sidecars(name)
+        own = [sidecar for sidecar in self.library.sidecars(name) if sidecar not in shared]
+        by_stem = self._by_stem and not self.library.shares_stem(name)
+        return own[0] if own else f"{os.path.splitext(name)[0] if by_stem else name}.xmp"
+
+    def _change(self, row: int, sidecar: str) -> tuple[_Change, bytes | None, bytes]:
+        """The change of a sidecar as it is now, and its content before and after."""
+        before = self.library.content_to_replace(sidecar)
+        packet = xmp.Packet(before or xmp.EMPTY)
+        inside, elsewhere = tags_in(packet), self._photos[row].tags(without=sidecar)
+        labels, is_predicted = self.table.values[row], self._predicted[row]
+        positive = self._classes(labels == POSITIVE)
+        negative = self._classes(labels == NEGATIVE)
+        known = self._classes((labels == POSITIVE) & ~is_predicted)
+        words = {normalize_name(word) for path in (inside | elsewhere).paths for word in path}
+        marked = set(map(normalize_name, packet.keywords(xmp.ADDED)))
+        change = _Change(
+            self.table.images[row],
+            sidecar,
+            before is None,
+            added=[name for name in positive if normalize_name(name) not in words],
+            removed=_among(negative, inside.last_levels),
+            confirmed=_among(known, marked),
+            kept=_among(negative, elsewhere.last_levels),
+        )
+        lists = self._new_keywords(
+            packet, change, elsewhere if before is None else inside, negative
+        )
+        removed = set(map(normalize_name, change.removed))
+        for property in xmp.KEYWORDS:
+            packet.edit(property, lists.get(property, ()), removed)
+        unmarked = removed.union(map(normalize_name, change.confirmed))
+        packet.edit(xmp.ADDED, [name for name in change.added if name not in known], unmarked)
+        return change, before, packet.to_bytes()
+
+    def _new_keywords(
+        self, packet: xmp.Packet, change: _Change, tags: Tags, negative: Sequence[str]
+    ) -> dict[xmp.Property, Sequence[str]]:
+        """What goes to the end of each list; a new sidecar also gets the tags of the photo.
+
+        Programs that find a list with levels read no other, so that one has to hold all keywords.
+        """
+        places = [self._places.get(normalize_name(name), []) for name in change.added]
+        words = zip(change.added, places, strict=True)
+        new = [found[0] if len(found) == 1 else (name,) for name, found in words]
+        gone = set(map(normalize_name, negative))
+        before = frozenset(path for path in tags.paths if normalize_name(path[-1]) not in gone)
+        copied = before if change.is_new else frozenset()
+        lists: dict[xmp.Property, Sequence[str]] = {
+            xmp.SUBJECT: [*sorted({path[-1] for path in copied}), *change.added]
+        }
+        if packet.has_list(xmp.HIERARCHY):
+            lists[xmp.HIERARCHY] = ["|".join(path) for path in new]
+        elif any(len(path) > 1 for path in (*new, *copied)):
+            lists[xmp.HIERARCHY] = ["|".join(path) for path in (*longest(before), *new)]
+        for property in filter(packet.has_list, (xmp.TAGS_LIST, xmp.LAST_KEYWORD)):
+            lists[property] = ["/".join(path) for path in new if "/" not in "".join(path)]
+        return lists
+
+    def _classes(self, is_chosen: npt.NDArray[np.bool_]) -> list[str]:
+        return [self.table.classes[column] for column in np.flatnonzero(is_chosen).tolist()]
+
+    def _write(self, row: int, sidecar: str) -> _Change:
         """Change the sidecar as it is now; returns the change that was made."""
-        path = Path(self.library.root, change.sidecar)
+        path = Path(self.library.root, sidecar)
         for _ in range(_TRIES):
             try:
-                before = self.library.content_to_replace(change.sidecar)
-                change = change.reread(before)
-                content = change.content(before, self._hierarchy)
+                change, before, content = self._change(row, sidecar)
             except (OSError, ValueError) as problem:
                 why = f"{reason(problem)}; fix this sidecar or move it away, then run again"
                 raise InputError(f"{path}: not written: {why}") from None
-            if not change or self._replace(path, change.sidecar, before, content):
+            if not change or self._replace(path, sidecar, before, content):
                 return change
         raise InputError(f"{path}: another program keeps changing it; close it, then run again")
 
@@ -281,10 +260,6 @@ class _Plan:
         except FileExistsError:
             return False
         return True
-
-
-def _last_levels(places: Iterable[Tags]) -> set[str]:
-    return {normalize_name(path[-1]) for tags in places for path in longest(tags.paths)}
 
 
 def _among(names: Iterable[str], words: Set[str]) -> list[str]:

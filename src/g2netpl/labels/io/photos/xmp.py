@@ -5,11 +5,13 @@ a DOCTYPE is rejected, so that no entity is ever expanded.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from lxml import etree
+
+from g2netpl.labels.names import normalize_name
 
 MAX_BYTES = 1 << 24  # of a packet
 NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -17,9 +19,8 @@ _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _LISTS = tuple(f"{{{_RDF}}}{name}" for name in ("Bag", "Seq", "Alt"))
 _ITEM, _DESCRIPTION = f"{{{_RDF}}}li", f"{{{_RDF}}}Description"
 _UNICODE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<", b"\0\0")  # UTF-16 or UTF-32
-_DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>'
 
-EMPTY = f"""{_DECLARATION.decode()}
+EMPTY = f"""<?xml version="1.0" encoding="UTF-8"?>
 <x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="g2netpl">
  <rdf:RDF xmlns:rdf="{_RDF}">
   <rdf:Description rdf:about="">
@@ -58,7 +59,6 @@ LAST_KEYWORD = Property(
 )
 ADDED = Property("g2netpl", "http://ns.g2netpl/1.0/", "added")  # keywords that g2netpl predicted
 KEYWORDS = (SUBJECT, HIERARCHY, TAGS_LIST, LAST_KEYWORD)
-PROPERTIES = (*KEYWORDS, ADDED)
 
 
 class Packet:
@@ -76,8 +76,8 @@ class Packet:
             root = etree.fromstring(content, parser)
         except etree.XMLSyntaxError as problem:
             raise ValueError(f"not valid XML ({problem.msg})") from None
-        self.tree: Any = root.getroottree()
-        if self.tree.docinfo.doctype:
+        self._tree: Any = root.getroottree()
+        if self._tree.docinfo.doctype:
             raise ValueError("XMP with a DOCTYPE is not read")
         self._is_declared = b"<?xml" in content[:16]
         self._rdf: Any = next(root.iter(f"{{{_RDF}}}RDF"), None)
@@ -86,55 +86,39 @@ class Packet:
 
     def keywords(self, property: Property) -> list[str]:
         """The keywords of a property, in a list or not."""
-        texts = [*map(_text, self._items(property)), *self._unlisted(property)]
-        return [text for text in texts if text]
+        listed = (item for items in self._lists(property) for item in items.iterchildren(_ITEM))
+        return [text for text in (*map(_text, listed), *self._unlisted(property)) if text]
 
     def has_list(self, property: Property) -> bool:
         """Whether there is such a list, even an empty one."""
         return bool(self._lists(property))
 
-    def remove(self, property: Property, is_removed: Callable[[str], bool]) -> None:
-        """Remove some keywords of a list."""
-        for item in (item for item in self._items(property) if is_removed(_text(item))):
-            before, items = item.getprevious(), item.getparent()
-            if item.getnext() is None and before is not None:
-                before.tail = item.tail
-            items.remove(item)
+    def edit(self, property: Property, added: Sequence[str], removed: Set[str]) -> None:
+        """Put keywords at the end of a list, and remove those whose last level (in NFC) is given.
 
-    def append(self, property: Property, keywords: Sequence[str]) -> None:
-        """Put keywords at the end of a list, which is made if there is none."""
-        items = [*self._lists(property), None][0]
-        items = self._new_list(property) if items is None else items
-        for keyword in keywords:
-            last = items[-1] if len(items) else None
-            item = etree.SubElement(items, _ITEM)
-            item.text = keyword
-            item.tail = items.text if last is None else last.tail
-            if last is not None:
-                last.tail = items.text
+        A list that is missing is made. ValueError if keywords are in no list.
+        """
+        if self._unlisted(property):
+            raise ValueError(f"{property.prefix}:{property.name} is not a list of RDF")
+        lists = self._lists(property) or ([self._new_list(property)] if added else [])
+        for items in lists:
+            for item in items.findall(_ITEM):
+                if {normalize_name(word) for word in property.levels(_text(item))[-1:]} & removed:
+                    items.remove(item)
+        for keyword in added:
+            etree.SubElement(lists[0], _ITEM).text = keyword
+        for items in lists:
+            etree.indent(items, " ", level=len([*items.iterancestors()]))
 
     def to_bytes(self) -> bytes:
         """The packet as UTF-8."""
-        root = self.tree.getroot()
-        before = reversed([*root.itersiblings(preceding=True)])
-        nodes = [*before, root, *root.itersiblings()]
-        how = {"encoding": "UTF-8", "xml_declaration": False, "with_tail": False}
-        lines = [etree.tostring(node, **how) for node in nodes]
-        start = [_DECLARATION] if self._is_declared else []
-        return b"\n".join([*start, *lines, b""])
-
-    def check_lists(self) -> None:
-        """Reject a packet with keywords that are in no list: they cannot be edited."""
-        for property in PROPERTIES:
-            if self._unlisted(property):
-                raise ValueError(f"{property.prefix}:{property.name} is not a list of RDF")
+        declared = self._is_declared
+        content: bytes = etree.tostring(self._tree, encoding="UTF-8", xml_declaration=declared)
+        return content + b"\n"
 
     def _lists(self, property: Property) -> list[Any]:
         elements = self._rdf.findall(f"{_DESCRIPTION}/{property.tag}")
         return [items for element in elements for items in element.iterchildren(*_LISTS)]
-
-    def _items(self, property: Property) -> list[Any]:
-        return [item for items in self._lists(property) for item in items.iterchildren(_ITEM)]
 
     def _unlisted(self, property: Property) -> list[str]:
         texts = [element.get(property.tag) for element in self._rdf.iterchildren(_DESCRIPTION)]
@@ -148,28 +132,8 @@ class Packet:
             description.set(f"{{{_RDF}}}about", "")
         nsmap = {property.prefix: property.namespace}
         element = etree.SubElement(description, property.tag, nsmap=nsmap)
-        before = element.getprevious()
-        if before is not None:
-            before.tail = description.text
-        element.text, element.tail = "\n    ", "\n  "
-        items = etree.SubElement(element, f"{{{_RDF}}}{property.kind}")
-        items.text, items.tail = "\n     ", "\n   "
-        return items
-
-
-def edit(
-    content: bytes,
-    added: Mapping[Property, Sequence[str]],
-    is_removed: Callable[[Property, str], bool] = lambda property, keyword: False,
-) -> bytes:
-    """The same packet without some keywords, and with others at the end of their lists."""
-    packet = Packet(content)
-    packet.check_lists()
-    for property in PROPERTIES:
-        packet.remove(property, lambda keyword, of=property: is_removed(of, keyword))  # type: ignore[misc]
-        if added.get(property):
-            packet.append(property, added[property])
-    return packet.to_bytes()
+        element.tail = "\n"
+        return etree.SubElement(element, f"{{{_RDF}}}{property.kind}")
 
 
 def _text(item: Any) -> str:
