@@ -498,7 +498,7 @@ CASES = {
     # Hugging Face
     "huggingface: a class that has no name": Case(
         packed_labels([[0], [7], [], None, [-1]]),
-        "data.parquet: row 1: column 'labels': expected a class below 3, got 7",
+        "data.parquet: row 1: expected a class below 3, got 7",
     ),
     "huggingface: two columns of labels": Case(
         packed_columns(label=["x", "y"], tags=["x", "y"]),
