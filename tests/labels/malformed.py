@@ -229,9 +229,6 @@ def sidecar(content):
 
 CASES = {
     # wide CSV
-    "csv: a row is too short": Case(
-        csv("image,a,b\nx,1,0\ny,1\n"), "labels.csv:3: expected 3 cells as in the header, got 2"
-    ),
     "csv: a quote is never closed": Case(
         csv('image,a\nx,1\n"y,1\nz,1\n'), "labels.csv:3: a quote is opened in this row and never"
     ),
@@ -240,9 +237,6 @@ CASES = {
         csv("image,a\né,1\n".encode("latin-1")),
         "labels.csv:2: expected UTF-8 text, byte 8 is 0xe9; save the file as UTF-8, or for CSV "
         "name its encoding, as --encoding cp1252",
-    ),
-    "csv: half of UTF-16": Case(
-        csv("image,a\nx,1\n".encode("utf-16")[:-1]), "labels.csv:2: expected text in the encoding"
     ),
     "csv: not in the encoding that was told": Case(
         csv("image,a\nx\x81,1\n".encode("latin-1")),
@@ -262,24 +256,9 @@ CASES = {
         "labels.csv:1: no labels (1, 0 or nothing) in the columns 'Date' (as '2019-05-01'), "
         "'Lens Model' (as 'EF 50'); leave them out: --ignore-columns 'Date,Lens Model'",
     ),
-    "csv: captions": Case(
-        csv("image,caption\nx,a cat\ny,a dog\n"),
-        "labels.csv:1: no column holds labels: 'caption' (as 'a cat'); tags are read with "
-        "--tags-column caption",
-    ),
     "csv: no header": Case(
         csv("x.jpg,1,0\ny.jpg,0,1\n"),
         "labels.csv:1: expected a header 'image,<class>,…', 'image,la",
-    ),
-    "csv: nothing in it": Case(csv(""), "labels.csv:1: expected a header 'image,<class>,…', "),
-    "csv: a row without image": Case(
-        csv("image,a\n,1\n"), "labels.csv:2: image '': the name is em"
-    ),
-    "csv: an absolute name": Case(
-        csv("image,a\nx,1\n/etc/passwd,1\n"), "labels.csv:3: image '/etc/passwd': leads out"
-    ),
-    "csv: a name that leads out": Case(
-        csv("image,a\nx/../../y,1\n"), "labels.csv:2: image 'x/../../y': leads out of the image"
     ),
     "csv: an address": Case(
         csv("image,a\nhttp://x/y.jpg,1\n"), "labels.csv:2: image 'http://x/y.jpg': expected a file"
@@ -298,10 +277,6 @@ CASES = {
         csv("a\tb\n", "labels.dat"), "labels.dat: not a known label file; --format is one of"
     ),
     # tags
-    "tags: separated by commas": Case(
-        csv("image,labels\na,cat,dog\n", "tags.csv"),
-        "tags.csv:2: expected 2 cells as in the header, got 3; separate tags by ';' or '|'",
-    ),
     "tags: none at all": Case(
         csv("image,labels\na,\nb,;\n", "tags.csv"), "tags.csv: no image has a tag"
     ),
@@ -327,10 +302,6 @@ CASES = {
         csv("ImageID,LabelName,Confidence\na,cat,0.7\n", "oi.csv"),
         "oi.csv:2: Confidence: expected 1 or 0, got '0.7'; labels by machines are no observations",
     ),
-    "openimages: a contradiction": Case(
-        csv("ImageID,LabelName,Confidence\na,cat,0\na,cat,1\n", "oi.csv"),
-        "oi.csv:2: image 'a.jpg', class 'cat': negative here, positive elsewhere in the file",
-    ),
     "openimages: only a header": Case(
         csv("ImageID,LabelName,Confidence\n", "oi.csv"), "oi.csv: no label at all"
     ),
@@ -344,9 +315,6 @@ CASES = {
     "json: a number of 5,000 digits": Case(
         raw(f'{{"images": {"9" * 5000}}}'), "instances.json: Invalid JSON: number out of range"
     ),
-    "json: latin-1": Case(
-        raw(b'{"a":\n"\xe9"}'), "instances.json:2: expected UTF-8 text, byte 7 is 0xe9"
-    ),
     "coco: no images": Case(raw('{"annotations": []}'), "instances.json: images: Field required"),
     "coco: no category": Case(
         coco(categories=[]), "instances.json: categories: List should have at least 1 item"
@@ -356,16 +324,7 @@ CASES = {
     "coco: an unknown image": Case(
         entry("annotations", image_id=3), "annotations[1]: there is no id 3"
     ),
-    "coco: an unknown category": Case(
-        entry("annotations", category_id=10**30), f"annotations[1]: there is no id {10**30}"
-    ),
-    "lvis: a contradiction": Case(
-        entry("images", neg_category_ids=[2]), "image 2: image 'b.jpg', class 'dog': negative"
-    ),
     # Label Studio
-    "label studio: a task without data": Case(
-        tasks({"id": 1}), "tasks.json: [0]: expected the image's name in 'data'"
-    ),
     "label studio: data without image": Case(
         tasks({"data": {"x": "a", "y": "b"}}), "[0]: expected the image's name in 'data'"
     ),
@@ -389,7 +348,6 @@ CASES = {
     "voc: a class list as label file": Case(
         voc(name="cat_train.txt"), "cat_train.txt:1: expected an image id, got 'a 1'"
     ),
-    "voc: an empty list": Case(voc("\n"), "train.txt: expected image ids, one per line"),
     "voc: neither lists nor annotations": Case(
         files("VOC2012/ImageSets/Main/train.txt", "a\n"), "train.txt: neither <class>_train.txt"
     ),
@@ -397,17 +355,11 @@ CASES = {
         lambda folder: voc()(folder).parents[2], "VOC2012: name a label file, as --labels "
     ),
     "xml: billion laughs": Case(xml(BILLION_LAUGHS), "a.xml:1: not a readable annotation ("),
-    "xml: an external entity": Case(
-        xml(f"<?xml version='1.0'?>\n<!-- -->\n{EXTERNAL}"), "a.xml:1: not a readable annotation"
-    ),
     "xml: cut off": Case(xml(annotation("<name>cat</name>")[:-15]), "a.xml:2: not a readable"),
     "xml: no name": Case(xml(annotation("<pose>Left</pose>")), "a.xml:2: an object has no name"),
     "xml: a difficulty in words": Case(
         xml(annotation("<name>cat</name><difficult>yes</difficult>")),
         "a.xml:2: difficult: expected 0 or 1",
-    ),
-    "xml: an unknown encoding": Case(
-        xml("<?xml version='1.0' encoding='klingon'?><annotation/>"), "a.xml:1: not a readable ann"
     ),
     "xml: not there": Case(xml("<annotation/>", "b\n"), "b.xml: no such file"),
     "xml: no object anywhere": Case(xml("<annotation/>"), "train.txt: no label at all"),
@@ -421,7 +373,6 @@ CASES = {
     "nuswide: a value of 2": Case(
         nus(cat="1\n\n2\n"), "Labels_cat_Train.txt:3: expected 0 or 1, got '2'"
     ),
-    "nuswide: an empty list": Case(nus(""), "TrainImagelist.txt: expected image names, one per"),
     "nuswide: another list": Case(
         nus(name="mine.txt"), "mine.txt: name a list as the label file: ImageList/TrainImagelist"
     ),
@@ -439,10 +390,6 @@ CASES = {
         ),
         "formatted_val_labels.npy: not a readable .npy file (",
     ),
-    "npy: cut off": Case(
-        spml(saved(LABELS)[:-1]), "formatted_val_labels.npy: not a readable .npy file ("
-    ),
-    "npy: text": Case(spml(b"image,cat\n"), "(the magic string is not correct"),
     "npy: no images": Case(spml(images=None), "formatted_val_images.npy: no such file"),
     "npy: a name that leads out": Case(
         spml(images=("a.jpg", "../b.jpg")), "formatted_val_images.npy: row 1: image '../b.jpg': le"
@@ -454,12 +401,6 @@ CASES = {
     ),
     "parquet: words as labels": Case(
         parquet(["image", "cat"], ["a"], ["often"]), "no column holds labels: 'cat' (as 'often')"
-    ),
-    "parquet: a value of 2": Case(
-        parquet(["image", "cat"], ["a", "b"], [1, 2]), "labels.parquet: row 1: class 'cat': expect"
-    ),
-    "parquet: no image column": Case(
-        parquet(["who", "cat"], ["a"], [1]), "labels.parquet: expected a header 'image,<class>,…'"
     ),
     # folders
     "folder: nothing in it": Case(

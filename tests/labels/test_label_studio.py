@@ -136,3 +136,19 @@ def test_tasks_that_nobody_annotated_do_not_name_their_control(tmp_path):
     table, scores = LabelTable(("a.png",), ("cat",), [[-1]]), np.array([[0.9]], dtype=np.float32)
     (note,) = propose(table, tmp_path / "ours.json", scores > 0.5, scores, "v", project)
     assert 'name="label" toName="image"' in note
+
+
+def test_boxes_and_brushes_are_labels_and_skipped_tasks_and_predictions_are_not(tmp_path):
+    box = {"type": "rectanglelabels", "value": {"x": 20.5, "rectanglelabels": ["owl"]}}
+    brush = {"type": "brushlabels", "value": {"rle": [0, 1], "brushlabels": ["fox"]}}
+    rating = {"type": "rating", "value": {"rating": 4}, "from_name": "stars"}
+    relation = {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"}
+    tasks = [
+        exported(1, "a.jpg", [box, brush, rating, relation]),
+        exported(2, "b.jpg", [chosen("cat")]),
+        {"data": {"image": "c.jpg"}, "predictions": [{"result": [chosen("cat")]}]},
+    ]
+    tasks[1]["annotations"][0]["was_cancelled"] = True
+    table = read_labels(put(tmp_path / "tasks.json", tasks))
+    assert (table.images, table.classes) == (("a.jpg", "b.jpg", "c.jpg"), ("fox", "owl"))
+    assert table.values.tolist() == [[1, 1], [-1, -1], [-1, -1]]

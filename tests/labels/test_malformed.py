@@ -62,20 +62,6 @@ def test_one_image_under_three_names_is_one_image(tmp_path):
     assert table.notes == ("united 2 rows with an earlier row of the same image",)
 
 
-def test_the_line_told_is_the_first_and_counts_the_rest(tmp_path):
-    path = tmp_path / "labels.csv"
-    for rows, rest in (
-        ("a,2\n", "got '2'"),
-        ("a,2\nb,3\n", "got '2' (and 1 more problem: g2netpl check lists them)"),
-        ("a,2\nb,3\nc,4\n", "got '2' (and 2 more problems: g2netpl check lists them)"),
-    ):
-        path.write_text(f"image,x\n{rows}d,1\ne,1\nf,0\n")
-        with pytest.raises(LabelFileError) as caught:
-            read_labels(path)
-        assert str(caught.value).startswith(f"{path}:2: class 'x': expected 1, 0")
-        assert str(caught.value).endswith(rest)
-
-
 def test_all_mistakes_of_tags_are_found_in_one_pass(tmp_path):
     content = "image,labels,absent\na,x,x\nb,x\n/c,x,\na,y,\n"
     assert problems(tmp_path / "tags.csv", content) == [

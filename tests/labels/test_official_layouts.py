@@ -104,14 +104,6 @@ def test_voc_annotations_alone_say_the_same_as_the_lists(tmp_path):
     assert table.values.tolist() == VOC_VALUES
 
 
-def test_voc_annotations_may_leave_out_difficult_and_have_no_object(tmp_path):
-    put(tmp_path / "VOC2007/Annotations/a.xml", VOC_XML.format(name="a", objects=""))
-    plain = VOC_OBJECT.format(name="cat", difficult=0).replace("<difficult>0</difficult>", "")
-    put(tmp_path / "VOC2007/Annotations/b.xml", VOC_XML.format(name="b", objects=plain))
-    table = read_labels(put(tmp_path / "VOC2007/ImageSets/Main/test.txt", "a\nb\n"))
-    assert table.values.tolist() == [[0], [1]]
-
-
 # COCO 2014
 
 CATEGORIES = [
@@ -298,105 +290,6 @@ def test_openimages_takes_names_from_the_descriptions(tmp_path, header):
     assert table.values.tolist() == [[U, 0, 1], [1, 1, U]]
 
 
-def test_openimages_in_another_order_of_columns_and_with_endings(tmp_path):
-    text = "ImageID,Confidence,LabelName\na.png,1.0,cat\nb.JPG,0.0,cat\n"
-    table = read_labels(put(tmp_path / "labels.csv", text))
-    assert table.images == ("a.png", "b.JPG")
-    assert table.values.tolist() == [[1], [0]]
-
-
-# Label Studio
-
-
-def ls_result(kind, labels, control="choice"):
-    return {
-        "id": "yrSY-dipPI",
-        "type": kind,
-        "value": {"x": 20.5, "y": 1, "width": 10, "height": 3, "rotation": 0, kind: labels},
-        "origin": "manual",
-        "to_name": "image",
-        "from_name": control,
-        "image_rotation": 0,
-        "original_width": 2242,
-        "original_height": 2802,
-    }
-
-
-def ls_task(number, image, *annotations, predictions=()):
-    return {
-        "id": number,
-        "annotations": list(annotations),
-        "file_upload": "1.jpg",
-        "drafts": [],
-        "predictions": list(predictions),
-        "data": {"image": image},
-        "meta": {},
-        "created_at": "2023-08-03T16:04:41.123456Z",
-        "inner_id": number,
-        "project": 4,
-        "comment_count": 0,
-    }
-
-
-def ls_annotation(*result, cancelled=False):
-    return {
-        "id": 7,
-        "completed_by": 1,
-        "result": list(result),
-        "was_cancelled": cancelled,
-        "ground_truth": False,
-        "lead_time": 3.2,
-        "prediction": {},
-    }
-
-
-def ls_export(folder):
-    brush = ls_result("brushlabels", ["fox"])
-    brush["value"]["format"], brush["value"]["rle"] = "rle", [0, 1, 2]
-    rating = {"type": "rating", "value": {"rating": 4}, "from_name": "stars"}
-    relation = {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"}
-    tasks = [
-        ls_task(
-            1,
-            "/data/upload/4/0a1b2c3d-photo%20one.jpg",
-            ls_annotation(ls_result("choices", ["cat", "dog"]), rating, relation),
-        ),
-        ls_task(
-            2,
-            "/data/local-files/?d=photos/b%20%C3%BC%2B1.jpg",
-            ls_annotation(ls_result("rectanglelabels", ["owl"]), brush),
-            ls_annotation(ls_result("choices", ["dog"], control="absent")),
-        ),
-        ls_task(3, "photos/c.jpg", ls_annotation(ls_result("choices", ["dog"]), cancelled=True)),
-        ls_task(
-            4,
-            "https://example.org/images/d.jpg?size=large",
-            predictions=[
-                {"model_version": "m", "score": 0.9, "result": [ls_result("choices", [])]}
-            ],
-        ),
-        ls_task(5, "s3://bucket/some/e.jpg", ls_annotation(ls_result("polygonlabels", ["cat"]))),
-    ]
-    tasks[3]["predictions"][0]["result"] = [ls_result("choices", ["cat"])]
-    return put(folder / "project-4-at-2023-08-03.json", json.dumps(tasks))
-
-
-LS_IMAGES = ("0a1b2c3d-photo one.jpg", "photos/b ü+1.jpg", "photos/c.jpg", "d.jpg", "e.jpg")
-
-
-def test_label_studio_takes_what_people_said_and_no_predictions(tmp_path):
-    table = read_labels(ls_export(tmp_path))
-    assert table.images == LS_IMAGES
-    assert table.classes == ("cat", "dog", "fox", "owl")
-    assert table.values.tolist() == [
-        [1, 1, U, U],
-        [U, 0, 1, 1],
-        [U, U, U, U],
-        [U, U, U, U],
-        [1, U, U, U],
-    ]
-
-
 # SPML's exchange files
 
 
@@ -490,14 +383,6 @@ def test_imagefolder_takes_folders_as_classes(tmp_path):
     assert table.notes == ("2 images in no folder of a class are unlabelled",)
 
 
-def test_imagefolder_takes_the_folder_an_image_lies_in(tmp_path):
-    for name in ("train/dog/1.png", "train/cat/2.png", "test/cat/3.png"):
-        put(tmp_path / name, "")
-    table = read_labels(tmp_path)
-    assert table.classes == ("cat", "dog")
-    assert table.values.tolist() == [[1, U], [1, U], [U, 1]]
-
-
 # A folder that is a data set of its own layout is no folder per class
 
 
@@ -566,15 +451,6 @@ def test_parts_of_a_data_set_are_no_classes(tmp_path, images):
         read_labels(tmp_path)
     names = tuple({name.split("/")[-2]: 0 for name in images})
     assert read_labels(tmp_path, options=ReadOptions(classes=names)).images == tuple(sorted(images))
-
-
-def test_a_folder_per_class_may_hold_other_files(tmp_path):
-    for name in ("train/1.jpg", "airplane/1.jpg", "README.md", "notes.txt", "cat/x.json"):
-        put(tmp_path / name, "{}")
-    put(tmp_path / "prices.csv", "name,price\na,1\n")
-    put(tmp_path / "settings.json", '{"title": "images"}')
-    np.save(tmp_path / "vectors.npy", np.zeros(2))
-    assert read_labels(tmp_path).classes == ("airplane", "train")
 
 
 def test_parts_that_are_read_together_are_told(tmp_path):

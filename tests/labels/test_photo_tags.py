@@ -22,7 +22,6 @@ from g2netpl.cli import main
 from g2netpl.labels import paths
 from g2netpl.labels.io import LabelFileError, ReadOptions, photo_tags, read_labels, write_labels
 from g2netpl.labels.io.photos import xmp
-from g2netpl.labels.io.photos.library import at_level
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.errors import InputError
 
@@ -281,15 +280,6 @@ def test_a_keyword_in_no_list_is_one_too(tmp_path):
     attribute = packet().replace('rdf:about=""', 'rdf:about="" dc:subject="cat"')
     put(tmp_path / "a.jpg.xmp", attribute)
     assert tags(tmp_path) == {"cat"}
-
-
-def test_levels():
-    paths = {("animal", "bird"), ("animal", "bird", "kestrel"), ("bird",), ("winter",)}
-    assert at_level(paths, "leaf") == {"kestrel", "winter"}
-    assert at_level(paths, "all") == {"animal", "bird", "kestrel", "winter"}
-    assert at_level(paths, 1) == {"animal", "winter"}
-    assert at_level({("a", "x"), ("b", "x"), ("x",)}, "leaf") == {"x"}
-    assert at_level(set(), "leaf") == set()
 
 
 def test_tags_of_the_photo_and_of_its_sidecars_count_together(tmp_path):
@@ -576,12 +566,6 @@ def test_a_fault_in_one_sidecar_and_nothing_is_written_anywhere(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("*.xmp")) == ["b.jpg.xmp", "c.jpg.xmp"]
 
 
-def test_photos_must_be_there_to_be_tagged(tmp_path):
-    put(tmp_path / "photos/a.jpg")
-    with pytest.raises(InputError, match=r"1 of 2 photos are not there, the first is 'b\.jpg'"):
-        write_labels(table_of(a="+owl", b="+owl"), tmp_path / "photos", "photo-tags")
-
-
 @pytest.mark.parametrize(
     "before",
     [
@@ -636,43 +620,6 @@ def test_a_dry_run_tells_and_writes_nothing(tmp_path, capsys):
     assert main([*back, "--tag-level", "all", "--overwrite"]) == 0
 
 
-# Encodings
-
-
-def elements(text):
-    """What an independent parser finds, in order; `text` is bytes, or a str without declaration."""
-    root = ElementTree.fromstring(text)
-    return [(one.tag, one.attrib, (one.text or "").strip()) for one in root.iter()]
-
-
-ENCODED = {
-    "ISO-8859-1": ("ISO-8859-1", "iso-8859-1", "Möwe"),
-    "Windows-1252": ("windows-1252", "cp1252", "Möwe – €"),
-    "Shift_JIS": ("Shift_JIS", "shift_jis", "鳥"),
-    "UTF-8": ("utf-8", "utf-8", "Möwe"),
-    "UTF-8 with a mark that declares another": ("ISO-8859-1", "utf-8-sig", "Möwe"),
-    "UTF-16 with a mark": ("UTF-16", "utf-16", "Möwe"),
-    "UTF-16 with a mark that declares UTF-8": ("UTF-8", "utf-16", "Möwe"),
-}
-
-
-@pytest.mark.parametrize("kind", ENCODED)
-def test_a_tag_in_a_sidecar_of_another_encoding(tmp_path, kind):
-    declared, encoding, old = ENCODED[kind]
-    body = packet(f"<dc:title>{old}</dc:title>", keyword_list("dc:subject", old, "cat"))
-    declaration = f"<?xml version='1.0' encoding='{declared}' standalone='yes'?>"
-    put(tmp_path / "a.jpg")
-    path = put(tmp_path / "a.jpg.xmp", (declaration + body).encode(encoding))
-    assert tags(tmp_path) == {old, "cat"}
-    write_labels(table_of(a="+Käfer +猫"), tmp_path, "photo-tags")
-    wanted = packet(
-        f"<dc:title>{old}</dc:title>", keyword_list("dc:subject", old, "cat", "Käfer", "猫")
-    )
-    assert elements(path.read_bytes()) == elements(wanted)
-    write_labels(table_of(a="-Käfer -猫"), tmp_path, "photo-tags")
-    assert elements(path.read_bytes()) == elements(body)
-
-
 # Sidecars of two photos
 
 
@@ -693,15 +640,6 @@ def test_a_sidecar_that_a_raw_file_shares_is_not_changed(tmp_path, ending):
     ]
     photo_tags.write(LabelTable(("sub/a.jpg",), ("owl",), [[0]]), tmp_path)
     assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt"]
-
-
-def test_the_sidecar_of_a_raw_file_is_not_that_of_a_picture_made_from_it(tmp_path):
-    for name in ("a.nef", "a.nef.jpg"):
-        put(tmp_path / name)
-    put(tmp_path / "a.nef.xmp", CAT)
-    write_labels(LabelTable(("a.nef.jpg",), ("owl",), [[1]]), tmp_path, "photo-tags")
-    assert keywords(tmp_path / "a.nef.jpg.xmp") == ["owl"]
-    assert (tmp_path / "a.nef.xmp").read_text() == CAT
 
 
 # Several programs at once
