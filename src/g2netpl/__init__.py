@@ -1,7 +1,7 @@
 """Train a multi-label image classifier when most labels are missing (G²NetPL, BMVC 2022).
 
 The public surface; everything is imported on first use, so that `import g2netpl` is quick. Methods
-of your own start from `g2netpl.core`, grids of trainings at `g2netpl.experiments`.
+of your own start from `g2netpl.core`, grids of runs at `g2netpl.experiments`.
 """
 
 from importlib import import_module

@@ -61,7 +61,7 @@ def test_check_offers_groups_that_training_takes(album, tmp_path, capsys):
     before = parted(parts_of(**files)[1])
     assert before
     assert run("check", album, "--workers", 0) == 0
-    line = f"near-duplicates: 12 pairs, {len(before)} in different parts"
+    line = f"near-duplicates: 12 pairs, {len(before)} in different splits"
     assert line in capsys.readouterr().out
     assert run("check", album, "--workers", 0, "--groups-out", groups) == 0
     assert "12 groups of 24 images" in " ".join(capsys.readouterr().out.split())
@@ -69,7 +69,7 @@ def test_check_offers_groups_that_training_takes(album, tmp_path, capsys):
     assert all(found[f"{n:02d}.png"] == found[f"again-{n:02d}.jpg"] for n in range(12))
     assert len(set(found.values())) == 12
     assert run("check", album, "--workers", 0, "--groups", groups) == 0
-    assert "12 pairs, 0 in different parts" in capsys.readouterr().out
+    assert "12 pairs, 0 in different splits" in capsys.readouterr().out
     data, held = parts_of(**files, groups=str(groups))
     assert held
     assert parted(held) == []
@@ -93,7 +93,7 @@ def test_check_looks_at_the_test_file_too(album, tmp_path, capsys):
     groups = tmp_path / "groups.csv"
     assert run("check", album, *test, "--groups-out", groups) == 0
     said = capsys.readouterr().out
-    assert "12 pairs, 12 in different parts" in said
+    assert "12 pairs, 12 in different splits" in said
     assert "not listed" not in said
     keys = {"labels": str(album / "labels.csv"), "images": str(album)}
     data, _ = parts_of(**keys, test_labels=str(album / "test.csv"), groups=str(groups))

@@ -164,7 +164,7 @@ def _look_for_duplicates(
     result = near_duplicates(hashes, parts, group_numbers(groups))
     hint = "; --groups-out FILE makes groups of them" if result.pairs and target is None else ""
     found.facts.append(
-        f"near-duplicates: {counted(result.pairs, 'pair')}, {result.apart:,} in different parts "
+        f"near-duplicates: {counted(result.pairs, 'pair')}, {result.apart:,} in different splits "
         f"(training, validation, test){hint}"
     )
     if target is not None:

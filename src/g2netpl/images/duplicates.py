@@ -95,7 +95,7 @@ def near_duplicates(
 
 
 def named_groups(images: Sequence[str], names: Sequence[str], numbers: Numbers) -> dict[str, str]:
-    """The group name of every image that is not alone: that of a member, or its first image."""
+    """The group name of every image in a group of several: that of a member, or its first image."""
     members: dict[int, list[int]] = {}
     for row, number in enumerate(numbers.tolist()):
         members.setdefault(number, []).append(row)

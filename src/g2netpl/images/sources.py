@@ -87,7 +87,7 @@ class Catalogue:
     """The images at an address, by name; no link leads out of a folder.
 
     `refs` are those that were listed when the address was opened; without them it is a folder,
-    which is looked at anew each time. `notes` say what was skipped.
+    which is listed again each time. `notes` say what was skipped.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
 
 
 def names_on_top(folder: str | Path) -> Iterator[str]:
-    """What lies in a folder itself; nothing where it cannot be looked at."""
+    """The names in a folder itself; none if it cannot be read."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         yield from (each.name for each in entries)
 

@@ -35,7 +35,7 @@ class LabelTable:
     classes: tuple[str, ...]
     values: LabelMatrix
     notes: tuple[str, ...]
-    """What a person should be told about the file the table was read from."""
+    """Notes on the file that the table was read from, to print."""
     groups: tuple[str, ...] | None
     """What images must stay together in a split, by name, (N,); an empty name is one by itself."""
 
@@ -199,7 +199,7 @@ def with_labels(
 
 
 def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:
-    """A number for each group of images, (N,); an image whose group has no name is alone."""
+    """A number for each group of images, (N,); an image without a group name is its own."""
     order = dict.fromkeys(name or row for row, name in enumerate(names))
     number = {name: place for place, name in enumerate(order)}
     return np.array([number[name or row] for row, name in enumerate(names)], dtype=np.int64)

@@ -3,7 +3,7 @@
     regret        what pseudo-labels would gain by their best response, mean per unobserved label
     movement      mean |û − û of the previous epoch| over unobserved labels
     flips         fraction of unobserved labels that crossed 0.5
-    undecided     fraction of unobserved labels with 0.25 < û < 0.75
+    `undecided`   fraction of unobserved labels with 0.25 < û < 0.75
     soft_histogram  unobserved labels by û, 20 bins over [0, 1]
     soft_positives, predicted_positives   mean Σ_j û_j and Σ_j ŷ_j, to compare with k
     gradient_norm of the loss, with fixed û
