@@ -99,6 +99,12 @@ def desk(photos, scenes, tmp_path_factory):
     (desk / "classes.txt").write_text("dog\ncat\n")
     for name, images in (("scores.csv", names), ("new-scores.csv", os.listdir(desk / "new"))):
         write_table(desk / name, ("image", "one", "two"), [(n, 0.3, 0.6) for n in images])
+    columns = scenes.train.classes
+    rows = [
+        (image, *(0.8 if name in tag else 0.2 for name in columns))
+        for image, tag in zip(names, tags, strict=True)
+    ]
+    write_table(desk / "tagger.csv", ("image", *columns), rows)
     for folder in ("birds", "species-by-folder", "train"):
         for number, name in enumerate(names[:30]):
             (desk / folder / "abc"[number % 3]).mkdir(parents=True, exist_ok=True)
