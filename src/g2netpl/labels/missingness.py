@@ -25,7 +25,7 @@ from g2netpl.labels.table import (
 Observation = Literal["sampled", "random", "complete"]
 
 _ENOUGH_COMPLETE = 10
-_MANY_COMPLETE = 50  # next to others that are known in part
+_MANY_COMPLETE = 50  # beside others that are known in part
 _ALIKE = 1.15  # times as often as others, and chance, are likely labels known at most
 
 
@@ -40,7 +40,7 @@ def infer_mechanism(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[
     if classes < 2:
         return "random", "there is one class"
     if not negatives:
-        return "sampled", "there are only positives"
+        return "sampled", "there are positives alone"
     if positives + negatives == images * classes:
         return "complete", "everything is known"
     some = from_complete(labels) is not None or from_both_signs(labels) is not None
@@ -73,7 +73,7 @@ def informative_rows(
 def can_choose_by(labels: LabelMatrix) -> bool:
     """Whether a ranking of these labels tells which network is better.
 
-    A few negatives next to many tags do not: hardly any class could be ranked.
+    A few negatives beside many tags do not: hardly a class could be ranked, and by chance.
     """
     positives, negatives = (per_class(labels, sign) for sign in (POSITIVE, NEGATIVE))
     named = positives > 0
