@@ -17,11 +17,11 @@ from scipy.stats import norm
 
 from g2netpl.images.features import read_features
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.bounds import bounded_thresholds, ranked_scores
 from g2netpl.runs.completion import fill_in
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.sure import sure_by_validation
+from g2netpl.runs.precision_bounds import guaranteed_thresholds, ranked_scores
 from g2netpl.runs.tables import HeldOut
+from g2netpl.runs.thresholds import confident_thresholds
 from g2netpl.training.calibration import calibrate
 from g2netpl.training.datamodule import TensorDataModule
 from g2netpl.training.results import completed_labels, thresholds_of
@@ -102,7 +102,7 @@ def fill(features, images, setting, method, seed):
     has_soft[data.training], known[data.training] = soft is not None, data.visible.values
     observed = LabelTable(table.images, table.classes, known)
     for sure in SURE:
-        by = sure_by_validation(sure, thresholds, held, observed.values, trainer.k)
+        by = confident_thresholds(sure, thresholds, (scores, truths), observed.values, trainer.k)
         parts = (thresholds, trainer.k)
         both = fill_in(observed, has_soft, completed, *parts, sure, predicted)
         none = np.zeros(images, dtype=bool)
@@ -132,7 +132,7 @@ def main() -> None:
     flags = parser.parse_args()
     torch.set_num_threads(1)
     if flags.features is None:
-        for rule in (by_what_was_seen, bounded_thresholds):
+        for rule in (by_what_was_seen, guaranteed_thresholds):
             print(rule.__name__)
             for positives in (3, 5, 10, 30, 100):
                 simulate(positives, rule)

@@ -19,7 +19,7 @@ from importlib import import_module
 
 from measure import Figure, show
 
-PARTS = {  # module, function, what is less than by default
+SPLITS = {  # module, function, what is less than by default
     "step": ("cost_of_the_game", "step_times", {}),
     "memory": ("cost_of_the_game", "memory", {}),
     "features": ("frozen_features", "frozen_features", {"rounds": 1}),
@@ -28,7 +28,7 @@ PARTS = {  # module, function, what is less than by default
 
 
 def work_of(part: str) -> Callable[[], list[Figure]]:
-    module, function, less = PARTS[part]
+    module, function, less = SPLITS[part]
     return partial(getattr(import_module(module), function), **less)
 
 
@@ -44,17 +44,17 @@ def in_a_process(part: str) -> list[Figure]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--here", choices=PARTS, help=argparse.SUPPRESS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(SPLITS)}")
+    parser.add_argument("--here", choices=SPLITS, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.here:
         print(json.dumps([asdict(figure) for figure in work_of(flags.here)()]))
         return 0
-    unknown = set(flags.parts) - set(PARTS)
+    unknown = set(flags.parts) - set(SPLITS)
     if unknown:
-        parser.error(f"unknown part {sorted(unknown)[0]!r} (known: {', '.join(PARTS)})")
+        parser.error(f"unknown part {sorted(unknown)[0]!r} (known: {', '.join(SPLITS)})")
     figures: list[Figure] = []
-    for part in flags.parts or PARTS:
+    for part in flags.parts or SPLITS:
         began = time.perf_counter()
         found = in_a_process(part)
         figures += found

@@ -22,7 +22,7 @@ from pathlib import Path
 from g2netpl import (
     RunConfig,
     Setting,
-    complete,
+    complete_run,
     make_scenes,
     observe,
     read_labels,
@@ -60,12 +60,12 @@ def main() -> None:
     )
     print(f"{run.expected_positives:.2f} labels per photo are to be expected")
 
-    everything = complete(run)
+    everything = complete_run(run)
     write_completed(everything, flags.output / "completed.csv")
     print(everything)
-    sure = complete(run, sure=0.9)
+    sure = complete_run(run, confidence=0.9)
     write_labels(sure.table, flags.output / "sure.csv")
-    print(f"{int(sure.proposed().sum())} new positives are sure, see {flags.output / 'sure.csv'}")
+    print(f"{int(sure.added().sum())} new positives are sure, see {flags.output / 'sure.csv'}")
 
     photo = everything.observed.images[0]
     scores = run.predict(Path(photos) / photo)[0]

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from g2netpl import ReviewSession, complete, load_run, train
+from g2netpl import ReviewSession, complete_run, load_run, train
 
 MOST_BYTES = 32 << 20  # of a request: some ten thousand tasks
 ABSENT = "absent"  # a <Choices> of this name holds classes that are not in the photo
@@ -59,7 +59,7 @@ class Backend:
 
     def use(self, run) -> None:
         """Predict with this run from now on."""
-        completed = complete(run)
+        completed = complete_run(run)
         self.said = run.version, completed.scores, completed.values == 1
 
     def row(self, task: dict, key: str) -> int | None:

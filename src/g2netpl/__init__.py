@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from g2netpl.review.session import ReviewSession as ReviewSession
     from g2netpl.runs.answers import reviewed_labels as reviewed_labels
     from g2netpl.runs.bundle import load_bundle as load_bundle
+    from g2netpl.runs.completion import choose_thresholds as choose_thresholds
     from g2netpl.runs.completion import complete as complete
+    from g2netpl.runs.completion import complete_run as complete_run
     from g2netpl.runs.completion import write_completed as write_completed
     from g2netpl.runs.config import RunConfig as RunConfig
     from g2netpl.runs.metrics import evaluate as evaluate
@@ -48,7 +50,7 @@ _MODULES = {
     "core": "METHODS Method build_method register",
     "runs.answers": "reviewed_labels",
     "runs.bundle": "load_bundle",
-    "runs.completion": "complete write_completed",
+    "runs.completion": "choose_thresholds complete complete_run write_completed",
     "runs.config": "RunConfig",
     "runs.metrics": "evaluate",
     "runs.run": "load_run",

@@ -358,7 +358,7 @@ def test_other_switches_than_it_began_with_are_refused(features, copied, capsys)
     assert compare(features, copied, *ARGUMENTS[:-2], "--choose-once", "--resume") == 2
     assert "--search-weights" in capsys.readouterr().err
     assert compare(features, copied, *ARGUMENTS) == 2
-    assert "holds a comparison that is finished" in capsys.readouterr().err
+    assert "holds a finished run of 'g2netpl compare'" in capsys.readouterr().err
 
 
 def test_there_must_be_a_comparison_to_go_on_with(features, tmp_path, copied, capsys):

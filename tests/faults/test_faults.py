@@ -93,7 +93,7 @@ def test_a_run_killed_at_twenty_random_moments_resumes_bitwise(lab, kind):
 @pytest.mark.parametrize(
     "moment",
     [
-        {"at": "g2netpl.runs.ownership:set_aside"},
+        {"at": "g2netpl.runs.output_dir:set_aside"},
         {"at": "os:rename"},
         {"at": "os:rename", "after": True},
         writing("run.json"),

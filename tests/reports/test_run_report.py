@@ -25,7 +25,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.reports.gallery import make_gallery
 from g2netpl.reports.page import percent
 from g2netpl.reports.run import write_run_report
-from g2netpl.runs.completion import Completed, complete
+from g2netpl.runs.completion import Completed, complete_run
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -161,13 +161,13 @@ def test_every_section_is_there_and_headings_are_in_order(page):
 
 def test_the_facts_are_those_of_the_run(page, run):
     text = page.sentences
-    completed = complete(run)
+    completed = complete_run(run)
     assert "g2netpl, trained on train.csv: 48 images, 10 classes" in text
     assert "tiny at 32 px, full" in text
     assert "k = 2.30 per image" in text
     assert f"test mAP{100 * run.result['test_map']:.1f}20 images, epoch" in text
-    assert f"new labels{completed.proposed().sum():,}" in text
-    mean = completed.scores[completed.proposed()].mean()
+    assert f"new labels{completed.added().sum():,}" in text
+    mean = completed.scores[completed.added()].mean()
     assert f"mean probability{percent(mean)}of the new labels" in text
     assert f"Added: {completed.how}." in text
     own = text.replace(completed.how, "").lower()
@@ -198,7 +198,7 @@ def test_the_table_of_classes_agrees_with_scikit_learn(page, run, judged):
         }
         if decided[:, column].any():
             expected["test precision"] = 100 * precision_score(truth[:, column], decided[:, column])
-        assert reasons[name] == run.thresholds.grounds[column]
+        assert reasons[name] == run.thresholds.reasons[column]
         for key, value in expected.items():
             assert shown(found[name][key]) == pytest.approx(value, abs=0.051), (name, key)
 
@@ -260,10 +260,10 @@ def test_the_last_histogram_is_that_of_the_soft_labels(page, run):
 
 
 def test_the_new_positive_that_both_are_surest_of_comes_first(page, run, hostile_photos):
-    completed = complete(run)
+    completed = complete_run(run)
     predicted = run.predict([hostile_photos / name for name in completed.observed.images])
     surest = np.minimum(completed.scores, predicted)
-    new = np.where(completed.proposed(), surest, -1)
+    new = np.where(completed.added(), surest, -1)
     row, column = np.unravel_index(new.argmax(), new.shape)
     first = page.headings.index((3, "Labels that were added, most confident first")) + 1
     assert page.headings[first] == (4, HOSTILE[column])

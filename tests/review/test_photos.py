@@ -10,7 +10,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.review.queries import Probabilities
 from g2netpl.review.session import ReviewSession
 from g2netpl.runs.answers import in_force, read_decisions, reviewed_labels
-from g2netpl.runs.completion import by_soft_labels, complete
+from g2netpl.runs.completion import complete_run, completed_by_pseudo_labels
 from g2netpl.runs.run import Run
 from g2netpl.runs.tables import HeldOut, write_held_out
 from g2netpl.utils.errors import InputError
@@ -80,7 +80,7 @@ def test_known_tags_are_shown_as_such_and_known_absent_ones_are_not(small, opene
     assert photos["y.png"]["known"] == [{"name": "bee", "value": 0, "answered": False}]
 
 
-@pytest.mark.parametrize("how", [{}, {"by_draw": True}, {"rule": "precision:0.6"}])
+@pytest.mark.parametrize("how", [{}, {"is_sampled": True}, {"rule": "precision:0.6"}])
 def test_on_is_what_complete_would_call_positive(tmp_path, opened, how):
     random = np.random.default_rng(3)
     names, shape = [f"{row}.png" for row in range(40)], (40, 6)
@@ -96,7 +96,7 @@ def test_on_is_what_complete_would_call_positive(tmp_path, opened, how):
     (run / "decisions.json").write_text(json.dumps(content))
     truth = LabelTable(tuple(names), tuple("abcdef"), (predicted > 0.6).astype(np.int8))
     write_held_out(run, {"validation": HeldOut(truth, predicted.astype(np.float32))})
-    completed, by_soft = complete(Run.open(run)), by_soft_labels(Run.open(run))
+    completed, by_soft = complete_run(Run.open(run)), completed_by_pseudo_labels(Run.open(run))
     said = Probabilities(Run.open(run).labels, Run.open(run).thresholds, 1.7).pseudo(
         np.arange(40), np.arange(6)
     )

@@ -35,7 +35,7 @@ from g2netpl.runs.answers import (
     read_decisions,
     reviewed_labels,
 )
-from g2netpl.runs.completion import complete
+from g2netpl.runs.completion import complete_run
 from g2netpl.runs.run import Run
 from g2netpl.utils.errors import InputError
 
@@ -382,7 +382,7 @@ def test_two_reviews_of_a_run_do_not_mix(small, opened, capsys):
     with pytest.raises(InputError, match="another g2netpl process uses it"):
         ReviewSession(small)
     assert main(["review", str(small), "--no-browser"]) == 2
-    assert "end that one first" in capsys.readouterr().err
+    assert "wait, or stop it" in capsys.readouterr().err
 
 
 def test_a_full_disk_loses_nothing_and_spoils_nothing(small, opened, monkeypatch):
@@ -546,7 +546,7 @@ def write_sidecars(folder, photos):
     flags = {"run": str(folder), "output": str(photos), "to": "photo-tags", "dry_run": False}
     flags |= {"sidecar": "IMG.JPG.xmp", "overwrite": False}
     run = Run.open(folder)
-    _write_output(run, complete(run), Namespace(**flags))
+    _write_output(run, complete_run(run), Namespace(**flags))
 
 
 def test_who_names_the_one_class_of_a_photo_takes_out_the_other(small):
@@ -556,7 +556,7 @@ def test_who_names_the_one_class_of_a_photo_takes_out_the_other(small):
     rules = json.loads((small / "decisions.json").read_text())
     (small / "decisions.json").write_text(json.dumps(rules | {"single_label": True}))
     photos = small.parent / "photos"
-    (likeliest,) = np.flatnonzero(complete(Run.open(small)).values[3] == 1)
+    (likeliest,) = np.flatnonzero(complete_run(Run.open(small)).values[3] == 1)
     (small / "review.jsonl").write_text(said("z.png", CLASSES[1 - likeliest], "useful"))
     write_sidecars(small, photos)
     packet = xmp.Packet((photos / "z.png.xmp").read_bytes())
@@ -659,7 +659,7 @@ def test_folders_that_are_no_finished_training_are_refused(small, capsys):
     (small / "result.json").write_text("{}")
     np.save(small / "soft_labels.npy", np.zeros((2, 2), dtype=np.float32))
     assert main(["review", str(small), "--no-browser"]) == 2
-    assert "soft_labels.npy: expected 4 images × 2 classes" in capsys.readouterr().err
+    assert "soft_labels.npy: expected 4 × 2 (images × classes)" in capsys.readouterr().err
     (small / "soft_labels.npy").write_bytes(b"")
     assert main(["review", str(small), "--no-browser"]) == 2
     assert "cannot be read" in capsys.readouterr().err

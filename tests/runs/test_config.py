@@ -3,8 +3,7 @@
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.runs.config import RunConfig
-from g2netpl.runs.config_file import read_keys
+from g2netpl.runs.config import RunConfig, read_keys
 
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),
@@ -41,7 +40,7 @@ BAD = {
     "unknown threshold rule": ('thresholds = "recall:0.9"', "expected f1, expected, or precision"),
     "no positives expected": ("expected_positives = 0.0", "expected_positives: must be greater"),
     "unknown view": ('augment = "mirror"', "augment: input should be 'plain', 'paper', 'weak'"),
-    "empty separator": ('separator = ""', "separator: must not be empty"),
+    "empty separator": ('separator = ""', "separator: string should have at least 1 character"),
     "seed too large": ("seed = 2147483648", "seed: input should be less than 2147483648"),
     "images too small": ("image_size = 4", "image_size: input should be greater than or equal to"),
     "a list for a path": ("images = [1, 2]", "images: input should be a valid string"),

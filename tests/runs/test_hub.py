@@ -51,7 +51,7 @@ def test_a_run_goes_to_the_hub_and_predicts_from_there(small_run, photos, hub, t
     flags = ["--output", "birds", "--hub", "me/birds", "--license", "CC-BY-4.0"]
     done = run(hub, tmp_path, "export", small_run, *flags, HF_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"put on the hub: {hub.address}/me/birds\n")
+    assert done.stdout.endswith(f"uploaded: {hub.address}/me/birds\n")
     (created,) = hub.created
     assert created.get("visibility") == "private" or created.get("private") is True
     assert set(hub.files) == {"README.md", "config.json", "model.onnx"}
@@ -96,7 +96,7 @@ def test_what_cannot_be_pushed_is_told_before_the_work(small_run, tmp_path, caps
     assert "birds: expected a repository of the hub, as OWNER/NAME" in capsys.readouterr().err
     command[3] = str(tmp_path / "birds.onnx")
     assert main([*command, "me/birds"]) == 2
-    assert "--hub: needs a folder in --output" in capsys.readouterr().err
+    assert "--hub: needs a folder as --output" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -114,18 +114,9 @@ def test_train_says_what_map_is_over_the_classes_that_are_there(photos, tmp_path
     for row in rows[1:]:
         row[1] = "0"  # nobody has the first class
     (tmp_path / "test.csv").write_text("\n".join(",".join(row) for row in rows) + "\n")
-    arguments = [
-        "train",
-        "--labels",
-        photos / "train.csv",
-        "--images",
-        photos,
-        "--set",
-        "only_listed=true",
-    ]
-    arguments += ["--test-labels", tmp_path / "test.csv", "--backbone", "tiny", "--epochs", "1"]
-    arguments += ["--image-size", "32", "--workers", "0", "--output", tmp_path / "run"]
-    assert main([str(argument) for argument in arguments]) == 0
+    given = f"--labels {photos}/train.csv --images {photos} --set only_listed=true --epochs 1"
+    given += f" --test-labels {tmp_path}/test.csv --backbone tiny --image-size 32 --workers 0"
+    assert main(["train", *given.split(), "--output", str(tmp_path / "run")]) == 0
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text())["test"]
     shown = f"({found['mean_over_present']:.1%} over the 9 of 10 classes that can be ranked there)"
     assert f"test mAP: {found['mean_average_precision']:.1%} {shown}" in capsys.readouterr().out

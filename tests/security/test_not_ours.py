@@ -74,10 +74,9 @@ def test_files_of_others_in_a_folder_of_parts_stay(small_run, photos, tmp_path):
     assert main([*map(str, command)]) == 0
     mine.append(folder / "part-1 of my thesis.parquet")
     mine[1].write_text("mine")
-    before = sorted(folder.iterdir())
-    assert main([*map(str, command), "--overwrite"]) == 2
-    assert sorted(folder.iterdir()) == before
-    assert [path.read_text() for path in mine] == ["mine", "mine"]
+    assert main([*map(str, command), "--overwrite"]) == 0
+    renamed = [tmp_path / "scores.old-1" / path.relative_to(folder) for path in mine]
+    assert [path.read_text() for path in renamed] == ["mine", "mine"]
 
 
 def test_an_export_replaces_no_config_of_others(small_run, tmp_path, capsys):

@@ -18,7 +18,7 @@ from onnx import helper  # noqa: E402
 FLOAT, UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
 WEIGHT = np.float32([[0.01, -0.01], [0.02, 0.01], [0, -0.005]])
 ABOUT = {
-    "format": 1,
+    "format": 2,
     "classes": ["cat", "dog"],
     "image_size": 8,
     "mean": [0.5, 0.5, 0.5],
@@ -265,7 +265,7 @@ def odd_files():
         "a class that is a number": (model(classes=["cat", 3]), "classes: "),
         "thresholds that are texts": (model(thresholds=["0.5", "0.6"]), "thresholds: "),
         "one threshold": (model(thresholds=[0.5]), "expected 2 thresholds, got 1"),
-        "a ground for the terminal": (model(grounds=["\x1b[2J", "x"]), "expected a line of plain"),
+        "a ground for the terminal": (model(reasons=["\x1b[2J", "x"]), "expected a line of plain"),
         "temperature of almost 0": (model(temperature=1e-320), "temperature: "),
         "a huge shift": (model(shift=1e308), "shift: "),
         "a huge image": (model(image_size=10**6), "image_size: "),

@@ -145,7 +145,7 @@ def test_unobserved_may_be_minus_one_or_nan_and_rows_may_be_empty():
     assert ((one.completed_labels_ >= 0) & (one.completed_labels_ <= 1)).all()
     assert len(one.history_) == 2
     assert one.validation_score_ is None  # tags have no negatives: all images are trained on
-    assert one.decisions_.by_draw
+    assert one.decisions_.is_sampled
 
 
 def test_predict_follows_the_thresholds_and_the_expected_number():

@@ -11,7 +11,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from g2netpl import RunConfig, train
 from g2netpl.cli import main
-from g2netpl.runs.tracker_names import parse_trackers
+from g2netpl.runs.config import parse_trackers
 from g2netpl.training.trackers import STATE
 from g2netpl.utils.errors import InputError
 

@@ -138,7 +138,7 @@ def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatc
     assert main(["train", "--resume", "--output", "run"]) == 0
     assert "finished already" in capsys.readouterr().out
     assert main(arguments) == 2
-    assert "holds a training that is finished" in capsys.readouterr().err
+    assert "holds a finished run of 'g2netpl train'" in capsys.readouterr().err
     assert main([*arguments, "--overwrite"]) == 0
 
 
@@ -152,7 +152,7 @@ def test_overwrite_touches_only_what_is_ours(photos, tmp_path, capsys):
     assert "holds no run.json of 'g2netpl train'" in capsys.readouterr().err
     assert (mine / "thesis.txt").read_text() == "years of work"
     assert main(arguments) == 2
-    said = "is not empty, and not of 'g2netpl train'; choose another --output"
+    said = "is not empty, and holds no run.json of 'g2netpl train'; choose another --output"
     assert capsys.readouterr().err == f"g2netpl: {mine}: {said}\n"
 
 

@@ -14,7 +14,7 @@ from g2netpl.cli import main
 from g2netpl.labels.io import ReadOptions, tables, write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.completion import complete, fill_in
+from g2netpl.runs.completion import complete_run, fill_in
 from g2netpl.runs.thresholds import Thresholds
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
@@ -135,7 +135,7 @@ def test_complete_fills_every_unknown_label_and_names_its_source(finished, tmp_p
     assert main([*arguments, "--truth", str(finished / "truth.csv")]) == 0
     shown = capsys.readouterr().out
     assert "60 images × 10 classes: 30 observed, 570 soft" in shown
-    assert "so that about k = 2.30 positives per image come out; --confidence 0.9" in shown
+    assert "so that k = 2.30 positives per image are expected; --confidence P" in shown
     observed, rows = read_labels(finished / "labels.csv"), rows_of(out)
     assert len(rows) == 600
     values = np.array([int(row["value"]) for row in rows]).reshape(60, 10)
@@ -149,14 +149,10 @@ def test_complete_fills_every_unknown_label_and_names_its_source(finished, tmp_p
     assert scores[values == 1].min() >= scores[values == 0].max()
     truth = read_labels(finished / "truth.csv").values
     hits = ((values == 1) & (truth == 1) & ~known).sum()
-    assert f"{hits / ((values == 1) & ~known).sum():.1%} are right (precision)" in shown
-    assert f"{hits / ((truth == 1) & ~known).sum():.1%} are found (recall)" in shown
+    assert f"{hits / ((values == 1) & ~known).sum():.1%} precision" in shown
+    assert f"{hits / ((truth == 1) & ~known).sum():.1%} recall" in shown
     high = scores[~known & (scores >= 0.5)]  # scores of the file are rounded
-    assert f"probability ≥ 0.5: {len(high):,} tags" in shown
-    without = [
-        name for name, has in zip(observed.classes, (values == 1).any(0), strict=True) if not has
-    ]
-    assert ("no image has" in shown) == bool(without)
+    assert f"≥ 0.5 {len(high):6,} " in shown
 
 
 def test_complete_leaves_uncertain_labels_unknown(finished, tmp_path):
@@ -431,7 +427,7 @@ def test_images_of_both_files_are_not_trained_on(folder, capsys):
     assert f"training on {len(table) - 15} images" in out
     run = load_run(folder / "run")
     assert len(run.held_out["validation"].table) == 15
-    filled = complete(run)
+    filled = complete_run(run)
     rows = [filled.observed.images.index(name) for name in table.images[:15]]
     assert (filled.values[rows] == table.values[:15]).all()
     assert (filled.observed.values[rows] == table.values[:15]).all()
@@ -494,11 +490,11 @@ def test_the_rule_of_the_thresholds_is_shown(folder, capsys):
     assert "thresholds: expected, by k = 2.30" in out
     assert train(folder, *more, labels="truth.csv") == 0
     out = capsys.readouterr().out
-    assert "0 of 10 classes have the 22 validation positives" in out.partition("epoch 1")[0]
+    assert "0 of 10 classes have the 29 validation positives" in out.partition("epoch 1")[0]
     assert "thresholds: precision:0.9, by 12 validation images; " in out
     rows, run = rows_of(folder / "run" / "classes.csv"), load_run(folder / "run")
     assert [row["class"] for row in rows] == list(run.classes)
-    assert [row["decided by"] for row in rows] == list(run.thresholds.grounds)
+    assert [row["decided by"] for row in rows] == list(run.thresholds.reasons)
     truth = run.held_out["validation"].truth
     assert [int(row["validation positives"]) for row in rows] == (truth == 1).sum(axis=0).tolist()
     limits = [limit is None for limit in run.thresholds.per_class]

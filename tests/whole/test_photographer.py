@@ -13,7 +13,7 @@ from g2netpl.cli import main
 from g2netpl.labels.io import ReadOptions
 from g2netpl.labels.io.photos import xmp
 from g2netpl.labels.settings import Setting, observe
-from g2netpl.runs.folder import REVIEW
+from g2netpl.runs.records import REVIEW
 
 TRAINED = ["--backbone", "tiny", "--image-size", "32", "--epochs", "3", "--workers", "0"]
 TRAINED += ["--device", "cpu", "--expected-positives", "2.3", "--validation", "0.2"]

@@ -2,14 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from g2netpl.commands.flags import checked, given_keys
 from g2netpl.commands.writing import ENDINGS, check_target
 from g2netpl.labels.io.writing import write_columns
+from g2netpl.runs.chunks import Chunk, ChunkMaker, ChunkWriter, Totals, digest
 from g2netpl.runs.on_ray import make_on_ray
-from g2netpl.runs.parts import Blocks, Maker, Parts, Tally, remove
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, shown
 from g2netpl.utils.errors import InputError
@@ -40,9 +40,7 @@ def check_output(flags: argparse.Namespace) -> None:
                 f"such as {Path(flags.output).with_suffix('')}/"
             )
     elif flags.overwrite and several:
-        raise InputError(
-            "--overwrite: would remove what other processes have made; remove the folder yourself"
-        )
+        raise InputError("--overwrite: other processes may work there; rename the folder yourself")
     elif os.path.lexists(flags.output) and not os.path.isdir(flags.output):
         raise InputError(f"{flags.output}: not a folder")
 
@@ -59,74 +57,77 @@ def share(flags: argparse.Namespace) -> tuple[int, str]:
     return 0 if is_alone else config.workers, config.device
 
 
-def own_blocks(blocks: Blocks) -> range:
-    """The numbers of the blocks that this process makes; under a launcher every n-th."""
-    return range(launched.rank(), len(blocks), launched.size())
+def own_chunks(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    """The chunks that this process makes: every n-th under a launcher."""
+    return chunks[launched.rank() :: launched.size()]
 
 
 def make_all(
     flags: argparse.Namespace,
     console: Console,
     what: str,
-    blocks: Blocks,
-    build: Callable[[], Maker],
-    maker: Maker,
-) -> Tally:
-    """Make the results of all blocks, or of those of this process; print what is unreadable.
+    chunks: Sequence[Chunk],
+    build: Callable[[], ChunkMaker],
+    maker: ChunkMaker,
+) -> Totals:
+    """Make the results of all chunks, or of those of this process; print what is unreadable.
 
     `build` makes another maker, for a worker of Ray.
     """
-    tally = Tally()
+    totals = Totals()
     if is_folder(flags.output):
-        _into_folder(flags, console, what, blocks, build, maker, tally)
+        _into_folder(flags, console, what, chunks, build, maker, totals)
     else:
-        with Work(console, what, len(blocks.images)) as work:
-            columns = _columns(maker, blocks, work, tally, flags.images)
+        with Work(console, what, _count(chunks)) as work:
+            columns = _columns(maker, chunks, work, totals, flags.images)
             write_columns(Path(flags.output), maker.kinds, columns)
-    for path in tally.unread:
+    for path in totals.unreadable:
         console.print(f"not readable, left empty: {shown(path)}")
-    more = tally.counts["unread"] - len(tally.unread)
+    more = totals.counts["unread"] - len(totals.unreadable)
     if more:
         console.print(f"… and {more:,} more")
-    return tally
+    return totals
+
+
+def _count(chunks: Iterable[Chunk]) -> int:
+    return sum(len(chunk.images) for chunk in chunks)
 
 
 def _columns(
-    maker: Maker, blocks: Blocks, work: Work, tally: Tally, place: str
+    maker: ChunkMaker, chunks: Sequence[Chunk], work: Work, totals: Totals, place: str
 ) -> Iterator[Mapping[str, object]]:
-    for made in maker.make(iter(blocks), work.advance):
-        yield tally.add(made).columns
-    if not tally.read:
-        raise InputError(f"{place}: none of the {len(blocks.images):,} images can be read")
+    for result in maker.make(iter(chunks), work.advance):
+        yield totals.add(result).columns
+    if not totals.readable:
+        raise InputError(f"{place}: none of the {_count(chunks):,} images can be read")
 
 
 def _into_folder(
     flags: argparse.Namespace,
     console: Console,
     what: str,
-    blocks: Blocks,
-    build: Callable[[], Maker],
-    maker: Maker,
-    tally: Tally,
+    chunks: Sequence[Chunk],
+    build: Callable[[], ChunkMaker],
+    maker: ChunkMaker,
+    totals: Totals,
 ) -> None:
-    """Make the blocks that are not there yet."""
+    """Make the chunks that are not complete yet."""
     folder = Path(flags.output)
-    if flags.overwrite:
-        remove(folder, flags.command)
-    parts = Parts.begin(folder, flags.command, {**maker.depends, "list of images": blocks.digest()})
-    mine = own_blocks(blocks)
-    left = [number for number in mine if not parts.has(number)]
+    depends = {**maker.depends, "list of images": digest(chunks)}
+    writer = ChunkWriter.begin(folder, flags.command, depends, flags.overwrite)
+    mine = own_chunks(chunks)
+    left = [chunk for chunk in mine if not writer.has(chunk.number)]
     if len(left) < len(mine):
         done = f"{len(mine) - len(left):,} of {len(mine):,} chunks"
         console.print(f"resuming: {done} are there already")
-    before = blocks.count(mine) - blocks.count(left)
-    with Work(console, what, blocks.count(mine), before=before) as work:
+    total = _count(mine)
+    with Work(console, what, total, before=total - _count(left)) as work:
         if left and flags.engine == "ray":
-            for made in make_on_ray(parts, build, blocks, left):
-                work.advance(tally.add(made).counts["images"])
+            for result in make_on_ray(writer, build, left):
+                work.advance(totals.add(result).counts["images"])
         elif left:
-            for made in maker.make((blocks[number] for number in left), work.advance):
-                parts.write(made, maker.kinds)
-                tally.add(made)
-    if all(map(parts.has, range(len(blocks)))):
+            for result in maker.make(iter(left), work.advance):
+                writer.write(result, maker.kinds)
+                totals.add(result)
+    if all(writer.has(chunk.number) for chunk in chunks):
         remove_temporary(folder, ".parquet")

@@ -44,7 +44,7 @@ from g2netpl.labels.io.writing import write_rows
 from g2netpl.reports.comparison import write_comparison_report
 from g2netpl.reports.tables import result_columns, result_lines, results_tables
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.ownership import begin_or_resume
+from g2netpl.runs.output_dir import begin_or_resume
 from g2netpl.runs.train_config import USUAL_EPOCHS
 from g2netpl.training.progress import restless, restless_words
 from g2netpl.utils.console import Console

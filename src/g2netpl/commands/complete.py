@@ -4,6 +4,7 @@ examples:
   g2netpl complete runs/first                     runs/first/completed.csv: images with their tags
   g2netpl complete runs/first --confidence 0.9 --output photos --to photo-tags
   g2netpl complete runs/first --labels all.csv --images archive --output completed/
+  g2netpl complete --scores tagger.csv --labels tags.csv --output completed.csv
 
 Without --output, completed.csv in the run folder gets a row per image with all its labels as tags,
 and in `added` those that are new. A run that was trained on one CSV file, workbook or Parquet file
@@ -28,6 +29,9 @@ guarantees nothing.
 With --labels another label file of any size is completed: known labels stay, the others are
 predicted. --output has a row per image and a column per class. A folder is written in chunks; an
 interrupted command resumes when it is given again; torchrun or Ray share the chunks.
+
+With --scores, any tagger's scores take the place of RUN: a CSV or Parquet file with a row per image
+and a column per class. The tagger must not have been trained on these labels.
 """
 
 import argparse
@@ -36,6 +40,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from g2netpl.commands.chunks import (
     add_engine_flag,
@@ -66,39 +71,39 @@ from g2netpl.labels.io import (
     find_format,
     find_writer,
     label_studio,
+    read_labels,
     read_matching,
 )
 from g2netpl.labels.io.sheets import complete_sheet, completed_name, is_sheet
-from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels.names import match_known, normalize_name
+from g2netpl.labels.table import LabelTable
 from g2netpl.runs.answers import apply_decisions, read_decisions
+from g2netpl.runs.chunks import ImageFinder, cut
 from g2netpl.runs.completion import (
     Completed,
     compare_with_truth,
     complete,
-    sure_of_unknown,
+    complete_run,
+    confident_of_run,
     thresholds_of_unknown,
     write_completed,
-    write_tags,
 )
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import COMPLETED
-from g2netpl.runs.parts import Blocks
+from g2netpl.runs.predicting import Completer, load_classifier, write_tags
+from g2netpl.runs.prior import read_scores
+from g2netpl.runs.records import COMPLETED
 from g2netpl.runs.run import Run, load_run
-from g2netpl.runs.scoring import Completing, Find, FindAt, Scoring, load_classifier
-from g2netpl.runs.sure import Sure
-from g2netpl.runs.thresholds import Thresholds
+from g2netpl.runs.thresholds import ConfidentThresholds, Thresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError, listed
+from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import writing
 from g2netpl.utils.progress import Work
-
-_LEVELS = (0.5, 0.7, 0.9)  # probabilities that a person may choose from
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", help="run folder of g2netpl train")
+    add("run", metavar="RUN", nargs="?", help="run folder of g2netpl train")
     add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
     add_writing_flags(parser, "--output")
     add("--details", metavar="FILE", help="table of all labels with score and source to write")
@@ -109,6 +114,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_overwrite_flag(parser)
     group = parser.add_argument_group("another label file")
     add_config_flags(group, ("labels", "images"))
+    scores = "scores of another tagger to complete --labels by, instead of RUN (image x class)"
+    group.add_argument("--scores", metavar="FILE", help=scores)
     add_engine_flag(group)
     add_set_flag(group)
 
@@ -118,6 +125,11 @@ def run(flags: argparse.Namespace) -> None:
     level = flags.confidence
     if level is not None and not 0.5 <= level < 1:
         raise InputError(f"--confidence: must be at least 0.5 and less than 1, got {level:g}")
+    if flags.scores is not None:
+        _complete_by_scores(flags)
+        return
+    if flags.run is None:
+        raise InputError("complete: expected RUN, or --scores with --labels")
     if flags.labels is None:
         _complete(flags)
         return
@@ -135,9 +147,8 @@ def _complete(flags: argparse.Namespace) -> None:
     console, config = Console(), checked(flags)
     tags = _checked_target(flags)
     trained = load_run(flags.run)
-    completed = complete(trained, flags.confidence)
-    lines = [str(completed), *_how_decided(trained, completed, flags.confidence)]
-    lines += _without_tags(completed) + _levels(completed)
+    completed = complete_run(trained, flags.confidence)
+    lines = [str(completed), *_how_decided(completed, flags.confidence)]
     if flags.truth is not None:
         reading = _reading(config, trained, trained.config.images)
         lines.append(compare_with_truth(completed, flags.truth, config.format, reading))
@@ -181,37 +192,41 @@ def _reading(config: RunConfig, trained: Run, images: str | None = None) -> Read
     return replace(config.reading(images), single_label=single_label)
 
 
-def _how_decided(trained: Run, completed: Completed, level: float | None) -> list[str]:
-    """How the labels were decided, unless bounds of validation say it, and what these lack."""
-    lack = [f"note: {completed.lack}"] if completed.lack else []
-    if level is None:
-        return [f"{completed.how}; --confidence 0.9 fills in only the most confident", *lack]
-    if completed.sure is not None:
-        return lack
-    basis = "tags" if trained.thresholds.by_draw else "k"
+def _how_decided(completed: Completed, confidence: float | None) -> list[str]:
+    """How the labels were decided, and which validation labels are missing."""
+    missing = [f"note: {completed.missing}"] if completed.missing else []
+    if confidence is None:
+        return [f"{completed.how}; --confidence P adds only confident labels", *missing]
+    if completed.confident is not None:
+        return missing
     return [
-        f"confident by {basis} only: precision is not guaranteed, since no validation labels have "
-        "negatives, complete or missing at random; retrain with --validation-labels"
+        "Precision is not guaranteed: no validation labels with negatives. Retrain with "
+        "--validation-labels."
     ]
 
 
-def _without_tags(completed: Completed) -> list[str]:
-    """The classes that no image has now."""
-    has_tag = (completed.values == POSITIVE).any(axis=0)
-    names = [completed.observed.classes[column] for column in np.flatnonzero(~has_tag)]
-    text = f"no image has {len(names)} of {len(has_tag)} classes: {listed(names)}"
-    return [text] if names else []
-
-
-def _levels(completed: Completed) -> list[str]:
-    """How many unknown labels are so probable, and how many of them are expected to be right."""
-    scores = completed.scores[(completed.observed.values == UNOBSERVED) & (completed.scores >= 0)]
-    lines = []
-    for level in _LEVELS:
-        kept = scores[scores >= level]
-        right = f", {kept.mean():.0%} of them expected to be right" if len(kept) else ""
-        lines.append(f"  probability ≥ {level:g}: {len(kept):,} tags{right}")
-    return ["unknown labels by probability:", *lines]
+def _complete_by_scores(flags: argparse.Namespace) -> None:
+    """Complete a label file by another tagger's scores."""
+    if flags.labels is None or flags.output is None or flags.run is not None:
+        raise InputError("--scores: needs --labels and --output, and no RUN")
+    if (flags.images, flags.details, flags.truth, flags.engine) != (None, None, None, "here"):
+        raise InputError("--scores: --images, --details, --truth and --engine do not go with it")
+    config = checked(flags)
+    table = read_labels(flags.labels, config.format, config.reading())
+    scores = read_scores(flags.scores, table.classes).scores
+    if scores.isna().all().any():
+        name = scores.columns[scores.isna().all()][0]
+        raise InputError(f"{flags.scores}: no scores for class {name!r}; leave it out of --labels")
+    known = [normalize_name(name) for name in table.images]
+    scores = scores.rename(index=match_known(scores.index, known, flags.scores))
+    table = table.with_unlabelled(scores.index.difference(known).tolist())
+    scores = scores.reindex([normalize_name(name) for name in table.images])
+    labels = pd.DataFrame(table.values, list(table.images), list(table.classes))
+    completed = complete(labels, scores.set_axis(labels.index), flags.confidence)
+    lines = [str(completed), *_how_decided(completed, flags.confidence)]
+    notes = write_table(completed.table, flags.output, flags, flags.labels)
+    lines += [*(f"note: {note}" for note in notes), written(flags.output, flags.dry_run)]
+    Console().print("\n".join(lines))
 
 
 def _write_output(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
@@ -232,7 +247,7 @@ def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> l
     first, *more = map(Path, each_file(trained.config.labels))
     has_tasks = not more and first.is_file()
     has_tasks &= find_format(first, trained.config.format) is FORMATS["label-studio"]
-    project, new, notes = first if has_tasks else None, completed.proposed(), list[str]()
+    project, new, notes = first if has_tasks else None, completed.added(), list[str]()
     if not flags.dry_run:
         with writing(flags.output):
             how = (new, completed.scores, trained.version, project)
@@ -253,7 +268,7 @@ def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespac
     if flags.dry_run:
         return [written(target, dry_run=True)]
     check_target(str(target), None, flags.overwrite, [first])
-    parts = (completed.table, completed.proposed(), target, completed.scores)
+    parts = (completed.table, completed.added(), target, completed.scores)
     notes = complete_sheet(first, *parts, config.reading(config.images))
     text = f"{first} with the labels that were added: {target}"
     return [text, *(f"note: {note}" for note in notes)]
@@ -267,14 +282,14 @@ def _complete_others(flags: argparse.Namespace) -> None:
     config, classes = checked(flags), trained.classes
     same = LabelTable((), classes, np.zeros((0, len(classes))))
     table = read_matching(flags.labels, same, config.format, _reading(config, trained))
-    level: Sure | float | None = flags.confidence
+    level: ConfidentThresholds | float | None = flags.confidence
     if flags.confidence is not None:
-        level = sure_of_unknown(trained, flags.confidence, table.values) or flags.confidence
+        level = confident_of_run(trained, flags.confidence, table.values) or flags.confidence
     decide = thresholds_of_unknown(trained, table.values), level
-    find = FindAt(flags.images)
-    build = partial(_completing, flags.run, *decide, find, len(table), *share(flags))
-    blocks = Blocks.of(table.images, known=table.values)
-    counts = make_all(flags, console, "completing", blocks, build, build()).counts
+    find = ImageFinder(flags.images)
+    build = partial(_completer, flags.run, *decide, find, len(table), *share(flags))
+    chunks = cut(table.images, known=table.values)
+    counts = make_all(flags, console, "completing", chunks, build, build()).counts
     unknown = counts["images"] * len(classes) - counts["known"]
     console.print(
         f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "
@@ -285,17 +300,16 @@ def _complete_others(flags: argparse.Namespace) -> None:
     )
 
 
-def _completing(
+def _completer(
     name: str,
     thresholds: Thresholds,
-    level: Sure | float | None,
-    find: Find,
+    level: ConfidentThresholds | float | None,
+    find: ImageFinder,
     count: int,
     workers: int,
     device: str,
-) -> Completing:
+) -> Completer:
     """What completes chunks of images; each worker of Ray calls it too."""
     run = load_classifier(name, device)
     assert isinstance(run, Run)
-    scoring = Scoring(run, find, count, workers)
-    return Completing(scoring, thresholds, run.expected_positives, level)
+    return Completer(run, find, count, workers, thresholds, run.expected_positives, level)

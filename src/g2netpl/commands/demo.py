@@ -20,9 +20,8 @@ from g2netpl.experiments.data import scenes_data
 from g2netpl.experiments.grid import Comparison
 from g2netpl.reports.comparison import write_comparison_report
 from g2netpl.reports.tables import results_tables
-from g2netpl.runs.folder import REPORT, RESULT, RUN
-from g2netpl.runs.ownership import claimed
-from g2netpl.runs.records import RUN_FORMAT, write_history
+from g2netpl.runs.output_dir import prepare_output_dir
+from g2netpl.runs.records import REPORT, RESULT, RUN, RUN_FORMAT, write_history
 from g2netpl.utils.console import Console
 from g2netpl.utils.files import write_json
 from g2netpl.utils.progress import Work
@@ -64,7 +63,7 @@ def run(flags: argparse.Namespace) -> None:
     arrays = scenes_data()
     assert arrays.test is not None
     cells = [*full.cells(), *partial.cells()]
-    with claimed(folder, "demo", overwrite=flags.overwrite):
+    with prepare_output_dir(folder, "demo", overwrite=flags.overwrite):
         console.print(
             f"{len(arrays.train):,} training scenes (a fifth held out to choose the epoch), "
             f"{len(arrays.test):,} test scenes, {len(arrays.train.classes)} classes; "

@@ -20,7 +20,7 @@ from g2netpl.commands.flags import add_overwrite_flag
 from g2netpl.commands.writing import check_target
 from g2netpl.images.sources import list_images, locate
 from g2netpl.runs import hub
-from g2netpl.runs.card import make_card, one_line
+from g2netpl.runs.card import check_license, make_card
 from g2netpl.runs.export import export
 from g2netpl.runs.run import load_run
 from g2netpl.utils.console import Console
@@ -57,7 +57,7 @@ def run(flags: argparse.Namespace) -> None:
         if not is_folder:
             raise InputError("--hub: needs a folder as --output")
         hub.check_login(flags.hub)
-    license = None if flags.license is None else one_line(flags.license)
+    license = None if flags.license is None else check_license(flags.license)
     trained = load_run(flags.run)
     exported = export(trained, bundle, _photos(flags.images))
     text = make_card(trained, exported, bundle.name, license, output.stem, flags.hub)

@@ -26,7 +26,7 @@ from g2netpl.labels.io import read_labels, read_matching
 from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.ownership import begin_or_resume, check_folder
+from g2netpl.runs.output_dir import begin_or_resume, check_output_dir
 from g2netpl.training.data import folder_of, keep_test_apart, with_groups
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
 from g2netpl.training.splits import ListedImages, TrainingData
@@ -53,7 +53,7 @@ def run(flags: argparse.Namespace) -> None:
     if not config.labels:
         raise InputError("expected --labels; g2netpl features --help has examples")
     train, test = _tables(config)
-    check_folder(folder, "features", overwrite=flags.overwrite)
+    check_output_dir(folder, "features", overwrite=flags.overwrite)
     features = _computed(config, train, test, console)
     about = {"backbone": config.backbone, "size": config.image_size}
     with begin_or_resume(folder, "features", about, resume=False, overwrite=flags.overwrite):

@@ -9,8 +9,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from g2netpl.core.plugins import load_plugins
-from g2netpl.runs.config import SEVERAL, RunConfig
-from g2netpl.runs.config_file import read_keys
+from g2netpl.runs.config import SEVERAL, RunConfig, read_keys
 from g2netpl.utils.errors import InputError, did_you_mean
 
 Item = TypeVar("Item")

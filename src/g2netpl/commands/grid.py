@@ -7,7 +7,7 @@ from typing import Any
 
 from g2netpl.commands.flags import add_config_flags, at_least_one, given_keys, split_list
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.ownership import FREE_TO_CHANGE
+from g2netpl.runs.output_dir import FREE_TO_CHANGE
 from g2netpl.utils.errors import InputError
 
 _OF_ANY = ("epochs", "hidden", "optimizer", "ema", "expected_positives")

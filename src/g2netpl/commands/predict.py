@@ -23,15 +23,14 @@ from g2netpl.commands.chunks import (
     interrupts,
     is_folder,
     make_all,
-    own_blocks,
+    own_chunks,
     share,
 )
 from g2netpl.commands.flags import add_config_flags, add_overwrite_flag
 from g2netpl.commands.writing import written
 from g2netpl.images.sources import find_all, is_one_image, unread_note
-from g2netpl.runs.completion import mark_between, read_names
-from g2netpl.runs.parts import Blocks
-from g2netpl.runs.scoring import Find, FindAt, Predicting, Scoring, find_among, load_classifier
+from g2netpl.runs.chunks import Chunk, ImageFinder, cut
+from g2netpl.runs.predicting import Predictor, load_classifier, read_names, tag_separator
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, quoted
@@ -72,17 +71,18 @@ def _predict(flags: argparse.Namespace) -> None:
     how = (flags.threshold, not flags.no_scores, images.find, len(images.names), *share(flags))
     build = partial(_predicting, flags.run, flags.prior, *how)
     maker = build()
-    mark = mark_between(maker.scoring.classifier.classes, maker.with_scores)
-    blocks = Blocks.of(images.names, images.shards)
+    mark = tag_separator(maker.classifier.classes, maker.with_scores)
+    chunks = cut(images.names, images.shards)
     if flags.list is not None and is_folder(flags.output):
-        _check_there(flags, blocks)
-    tally = make_all(flags, console, "predicting", blocks, build, maker)
+        _check_there(flags, chunks)
+    totals = make_all(flags, console, "predicting", chunks, build, maker)
     if mark != ";":
         reading = f"--set separator={quoted(mark)}"
         console.print(f"note: labels are separated by {mark!r}, read them with {reading}")
     console.print(
-        f"{counted(tally.read, 'image')}, {tally.counts['labels'] / max(tally.read, 1):.2f} labels "
-        f"per image\n{maker.thresholds}\n{written(flags.output)}"
+        f"{counted(totals.readable, 'image')}, "
+        f"{totals.counts['labels'] / max(totals.readable, 1):.2f} labels per image\n"
+        f"{maker.thresholds}\n{written(flags.output)}"
     )
 
 
@@ -91,22 +91,22 @@ def _predicting(
     prior: str | None,
     threshold: float | None,
     with_scores: bool,
-    find: Find,
+    find: ImageFinder,
     count: int,
     workers: int,
     device: str,
-) -> Predicting:
+) -> Predictor:
     """What makes tables of images; called by every worker of Ray, too."""
     classifier = load_classifier(name, device, prior)
     thresholds = _thresholds(classifier.thresholds, threshold)
-    return Predicting(Scoring(classifier, find, count, workers), thresholds, with_scores)
+    return Predictor(classifier, find, count, workers, thresholds, with_scores)
 
 
 class _Images(NamedTuple):
     """Names of images, how to find them, and what a person should be told of that."""
 
     names: Sequence[str]
-    find: Find
+    find: ImageFinder
     notes: Sequence[str] = ()
     shards: Sequence[int] | None = None
 
@@ -117,30 +117,30 @@ def _images(flags: argparse.Namespace) -> _Images:
         if flags.list is not None:
             raise InputError("--list: needs a folder in --images, not a single image")
         name = os.path.basename(flags.images)
-        return _Images([name], partial(find_among, {name: flags.images}))
-    find = FindAt(flags.images)
+        return _Images([name], ImageFinder(flags.images, {name: flags.images}))
+    find = ImageFinder(flags.images)
     names = find.images.names() if flags.list is None else read_names(flags.list)
     if flags.list is None:
         unread = unread_note(flags.images)
         if not names:
             raise InputError("; ".join((f"{flags.images}: no images there", *unread)))
-        return _Images(names, find, [*find.notes, *unread], find.images.together())
+        return _Images(names, find, [*find.images.notes, *unread], find.images.together())
     if not names:
         raise InputError(f"{flags.list}: expected names of images, got none")
     if is_folder(flags.output):
-        return _Images(names, find, find.notes)
+        return _Images(names, find, find.images.notes)
     located = find_all(names, flags.images)
     paths = dict(zip(located.names, located.paths, strict=True))
-    return _Images(located.names, partial(find_among, paths), located.notes)
+    return _Images(located.names, ImageFinder(flags.images, paths), located.notes)
 
 
-def _check_there(flags: argparse.Namespace, blocks: Blocks) -> None:
+def _check_there(flags: argparse.Namespace, chunks: Sequence[Chunk]) -> None:
     """Names of a list that are not there are a mistake; each process reports its own."""
-    find, mine = FindAt(flags.images), own_blocks(blocks)
-    missing = [name for number in mine for name in find.missing(blocks[number].images)]
+    names = [name for chunk in own_chunks(chunks) for name in chunk.images]
+    missing = ImageFinder(flags.images).missing(names)
     if missing:
         raise InputError(
-            f"{flags.list}: {len(missing):,} of {blocks.count(mine):,} images are not in "
+            f"{flags.list}: {len(missing):,} of {len(names):,} images are not in "
             f"{flags.images}: {listed(map(repr, missing))}; is --images the right folder?"
         )
 
@@ -150,4 +150,4 @@ def _thresholds(thresholds: Thresholds, threshold: float | None) -> Thresholds:
     if threshold is None:
         return thresholds
     common, rule = (threshold,) * len(thresholds.per_class), f"{threshold:g} for all classes"
-    return replace(thresholds, per_class=common, rule=rule, basis="given", grounds=())
+    return replace(thresholds, per_class=common, rule=rule, basis="given", reasons=())

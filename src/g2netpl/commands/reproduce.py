@@ -36,9 +36,8 @@ from g2netpl.experiments.paper import data_set_of, find_recipes, with_methods
 from g2netpl.experiments.reproduction import USUAL, Plan, Protocol, check, reproduce
 from g2netpl.reports.reproduction import write_page
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import is_begun
-from g2netpl.runs.ownership import begin_or_resume, is_empty
-from g2netpl.runs.records import read_run
+from g2netpl.runs.output_dir import begin_or_resume, is_empty
+from g2netpl.runs.records import is_begun, read_run
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.signals import AGAIN, stoppable

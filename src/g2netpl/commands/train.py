@@ -22,11 +22,9 @@ from g2netpl.commands.flags import (
     given_keys,
 )
 from g2netpl.core.methods import find_method
-from g2netpl.runs.config import RunConfig
-from g2netpl.runs.config_file import over
-from g2netpl.runs.ownership import is_empty
+from g2netpl.runs.config import RunConfig, check_inside, merge_keys
+from g2netpl.runs.output_dir import is_empty
 from g2netpl.runs.records import Metrics, read_training
-from g2netpl.runs.tracker_names import check_inside
 from g2netpl.training.train import train
 from g2netpl.training.warm_start import config_after_review
 from g2netpl.utils import launch as launched
@@ -93,7 +91,7 @@ def read_config(flags: argparse.Namespace) -> RunConfig:
         before.pop("options", None)  # those of another method
     if "log_with" not in given:
         check_inside(before.get("log_with", ()))
-    keys = over(before, given)
+    keys = merge_keys(before, given)
     lacking = [f"--{key}" for key in ("labels", "output") if key not in keys]
     if lacking and flags.config is None:
         raise InputError(f"expected {' and '.join(lacking)}; g2netpl train --help has examples")

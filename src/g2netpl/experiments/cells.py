@@ -34,9 +34,8 @@ from g2netpl.experiments.label_quality import Movement, watch_labels
 from g2netpl.images.loader import Subset
 from g2netpl.labels.table import IndexArray, LabelMatrix
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map
-from g2netpl.runs.records import CellResult, Epoch, write_history
+from g2netpl.runs.records import CellResult, Epoch, is_begun, write_history
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.datamodule import DataModule, TensorDataModule, backbone_of
 from g2netpl.training.progress import Progress, describe

@@ -79,7 +79,7 @@ def make_gallery(
             photo_of(table.images[row]),
         )
 
-    new = completed.proposed()
+    new = completed.added()
     apart = ((by_pseudo.values == POSITIVE) != decided) & (values == UNOBSERVED)
     apart &= has_pseudo[:, None] & ~np.isnan(predicted)
     wrong_yes = (values == POSITIVE) & (predicted < 0.5)

@@ -16,7 +16,7 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 
-from g2netpl.runs.curves import calibration_error, known_entries, precision_recall, reliability
+from g2netpl.reports.curves import calibration_error, known_entries, precision_recall, reliability
 from g2netpl.runs.metrics import average_precision
 from g2netpl.runs.tables import HeldOut
 from g2netpl.runs.thresholds import Thresholds

@@ -17,7 +17,7 @@ from g2netpl.labels.table import POSITIVE
 from g2netpl.reports import page
 from g2netpl.reports.figures import write_figure
 from g2netpl.reports.tables import LOST, Grid, Place, grid, groups, moments, plus_minus
-from g2netpl.runs.folder import RUN
+from g2netpl.runs.records import RUN
 from g2netpl.utils.files import read_json
 
 COLUMNS = (

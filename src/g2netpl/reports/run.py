@@ -11,6 +11,7 @@ import numpy as np
 
 from g2netpl import __version__
 from g2netpl.labels.table import NEGATIVE, POSITIVE
+from g2netpl.reports.curves import class_figures
 from g2netpl.reports.gallery import make_gallery, photo_finder
 from g2netpl.reports.page import write_page
 from g2netpl.reports.plots import (
@@ -23,13 +24,11 @@ from g2netpl.reports.plots import (
     spread_classes,
 )
 from g2netpl.reports.tables import spread
-from g2netpl.runs.completion import Completed, by_soft_labels, complete
-from g2netpl.runs.curves import class_figures
-from g2netpl.runs.folder import REPORT
+from g2netpl.runs.completion import Completed, complete_run, completed_by_pseudo_labels
 from g2netpl.runs.metrics import can_rank
-from g2netpl.runs.records import Content, Reading
+from g2netpl.runs.records import REPORT, Content, EquilibriumMetrics
 from g2netpl.runs.run import Run
-from g2netpl.runs.tables import PARTS, HeldOut
+from g2netpl.runs.tables import SPLITS, HeldOut
 from g2netpl.utils.errors import InputError
 
 _MOST_ROWS = 400  # of the table of classes
@@ -53,7 +52,7 @@ def write_run_report(
         raise InputError(f"--images {images}: no such folder")
     content = _curves(run)
     if run.is_finished:
-        completed = complete(run)
+        completed = complete_run(run)
         content |= _results(run, completed)
         content |= _gallery(run, completed, images) if gallery else {}
     path = run.folder / REPORT if output is None else output
@@ -63,7 +62,7 @@ def write_run_report(
 def _curves(run: Run) -> Content:
     """Curves over the epochs, and what is wrong with them."""
     history, k = run.history, run.expected_positives
-    last: Reading = history[-1] if history else {}
+    last: EquilibriumMetrics = history[-1] if history else {}
     moved = [record.get("movement") or 0 for record in history[-2:]]
     predicted = last.get("predicted_positives")
     scores = over_epochs("validation mAP × 100", [history], "validation_map", 100)
@@ -91,10 +90,10 @@ def _results(run: Run, completed: Completed) -> Content:
     usable = {part: images.judged(k) for part, images in held_out.items()}
     judged = {part: images for part, images in usable.items() if images is not None}
     ranked = {part: images for part, images in judged.items() if can_rank(images.truth)}
-    new, names = completed.proposed(), np.array(run.classes, dtype=object)
+    new, names = completed.added(), np.array(run.classes, dtype=object)
     counts = new.sum(axis=0)
     is_tagged = (known == POSITIVE).any(axis=0)
-    part = next((part for part in reversed(PARTS) if part in run.evaluation), None)
+    part = next((part for part in reversed(SPLITS) if part in run.evaluation), None)
     content = {
         "completed": completed,
         "held_out": held_out,
@@ -149,7 +148,7 @@ def _weakest(run: Run, part: str) -> list[tuple[str, float]]:
 
 def _classes(run: Run, completed: Completed, judged: Mapping[str, HeldOut]) -> Content:
     """A row per class, the highest average precision first."""
-    parts = [part for part in reversed(PARTS) if part in run.evaluation]
+    parts = [part for part in reversed(SPLITS) if part in run.evaluation]
     header, figures = ["class", *(f"{part} AP" for part in parts)], []
     for part in (part for part in parts if part in judged):
         scores = run.thresholds.calibrate(judged[part].scores)
@@ -158,8 +157,8 @@ def _classes(run: Run, completed: Completed, judged: Mapping[str, HeldOut]) -> C
         header += [f"{part} positives", f"{part} precision", f"{part} recall"]
     known = run.labels.observed
     counts = [(known == sign).sum(axis=0) for sign in (POSITIVE, NEGATIVE)]
-    counts.append(completed.proposed().sum(axis=0))
-    grounds = run.thresholds.grounds
+    counts.append(completed.added().sum(axis=0))
+    grounds = run.thresholds.reasons
     is_uniform = len(set(grounds)) <= 1
     rows: list[Content] = []
     for column, name in enumerate(run.classes):
@@ -186,7 +185,7 @@ def _gallery(run: Run, completed: Completed, images: str | None) -> Content:
     """Labels to check, with photos if they can be found."""
     predicted = run.thresholds.calibrate(run.predictions())
     sections = make_gallery(
-        *(completed, by_soft_labels(run), run.labels.has_soft),
+        *(completed, completed_by_pseudo_labels(run), run.labels.has_soft),
         *(predicted, run.thresholds.decide(predicted), photo_finder(run.config, images)),
     )
     unseen = [card.image for section in sections for card in section.cards if card.photo is None]

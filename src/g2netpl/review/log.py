@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 
 from g2netpl.runs.answers import Decision, parse_decisions
-from g2netpl.runs.folder import REVIEW
+from g2netpl.runs.records import REVIEW
 from g2netpl.utils.files import friendly_os_errors, open_in_place, sync_folder
 from g2netpl.utils.locks import locked
 

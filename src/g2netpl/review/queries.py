@@ -47,12 +47,12 @@ class Probabilities:
 
     def predicted(self, rows: Index, columns: Index) -> Scores:
         """Predictions of the network, also for its training images."""
-        return self._calibrated(self.saved.predicted.scores(rows), columns)
+        return self._calibrated(self.saved.predictions(rows), columns)
 
     def completed(self, rows: Index) -> tuple[Scores, Mask]:
         """Probabilities of all classes, and which of them `g2netpl complete` would add."""
         columns = np.arange(len(self.saved.classes))
-        if self.thresholds.by_network:
+        if self.thresholds.overrides_pseudo_labels:
             scores = self.predicted(rows, columns)
             return scores, self.thresholds.decide(scores)
         scores, has_soft = self.pseudo(rows, columns), self.saved.has_soft[rows][:, None]

@@ -1,12 +1,10 @@
-"""Decisions of people about labels: review.jsonl in the run folder, one line each, append only.
+"""Answers of people about labels: review.jsonl in the run folder, one line each, append only.
 
     {"id": …, "time": …, "action": "yes", "image": …, "class": …, "old": -1, "new": 1, "order": …}
 
-What somebody says of a whole photo is a line per label, with one id and the order "photos".
-
-Every line is on the disk before anybody is told that it is saved. An undo is a line of its own that
-takes back the last answer still in force. What a crash leaves of a last line is skipped; any other
-line that cannot be read stops us.
+An answer about a whole photo is a line per label, with one id and the order "photos". Every line is
+fsynced before the page says "saved". An undo is a line that takes back the last answer still in
+force. A torn last line, left by a crash, is skipped; any other unreadable line is an error.
 """
 
 import json
@@ -14,26 +12,42 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
+
+from typing_extensions import TypedDict
 
 from g2netpl.labels.io.single_label import apply_answers
 from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
-from g2netpl.runs.folder import REVIEW
+from g2netpl.runs.records import REVIEW
 from g2netpl.runs.run import Run
-from g2netpl.utils.errors import InputError, did_you_mean
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.options import check_record
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
 PHOTOS = "photos"  # the order of a label that was answered with its whole photo
-_ACTIONS = (*ANSWERS, "skip", "undo")
-_LABELS = {POSITIVE, NEGATIVE, UNOBSERVED}
+
+_Sign = Literal[1, 0, -1]
+_Line = TypedDict(
+    "_Line",
+    {
+        "id": str,
+        "time": str,
+        "action": Literal["yes", "no", "skip", "undo"],
+        "image": str,
+        "class": str,
+        "old": _Sign,
+        "new": _Sign,
+        "order": str,
+    },
+)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What somebody said about one label of one image, and when."""
+    """The answer of a person about one label of one image."""
 
-    id: str  # from the one who asks to save it, so that asking twice saves it once
+    id: str  # chosen by the page, so that saving twice saves once
     time: str
     action: str  # yes, no, skip or undo
     image: str
@@ -49,34 +63,19 @@ class Decision:
 
     def to_line(self) -> bytes:
         """As a line of the file."""
-        content = {_KEYS.get(name, name): value for name, value in vars(self).items()}
+        content = {"class" if key == "label" else key: value for key, value in vars(self).items()}
         return json.dumps(content).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """The way back; ValueError tells why not."""
-        content = json.loads(line)
-        if not isinstance(content, dict):
-            raise ValueError("expected an object")
-        values: dict[str, Any] = {}
-        for field in fields(cls):
-            key = _KEYS.get(field.name, field.name)
-            value = values[field.name] = content.get(key)
-            if type(value) is not field.type:
-                raise ValueError(f"{key}: got {value!r}")
-        decision = cls(**values)
-        if decision.action not in _ACTIONS:
-            raise ValueError(f"action: {did_you_mean(decision.action, _ACTIONS)}")
-        if not {decision.old, decision.new} <= _LABELS:
-            raise ValueError("old and new must be 1, 0 or -1")
-        said = {**ANSWERS, "skip": decision.old}.get(decision.action, decision.new)
-        if decision.new != said:
-            raise ValueError(f"{decision.action} means new: {said}, got {decision.new}")
+        """Read a line; ValueError or InputError says what is wrong."""
+        content: dict[str, Any] = {**check_record(_Line, json.loads(line), "answer")}
+        content["label"] = content["class"]
+        decision = cls(**{field.name: content[field.name] for field in fields(cls)})
+        expected = {**ANSWERS, "skip": decision.old}.get(decision.action, decision.new)
+        if decision.new != expected:
+            raise ValueError(f"{decision.action} means new: {expected}, got {decision.new}")
         return decision
-
-
-_KEYS = {"label": "class"}
-_TORN = (json.JSONDecodeError, UnicodeDecodeError, RecursionError)  # what is whole is not cut off
 
 
 def now() -> str:
@@ -94,6 +93,28 @@ def read_decisions(folder: str | Path, name: str = REVIEW) -> list[Decision]:
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
     return parse_decisions(content, path)[0]
+
+
+def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
+    """The decisions, and how many bytes hold them: fewer than all if the last line is torn."""
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    decisions: list[Decision] = []
+    size = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            decisions.append(Decision.from_line(line))
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as problem:
+            if number < len(lines):
+                raise _no_decision(path, number, problem) from None
+            break
+        except (ValueError, InputError) as problem:
+            raise _no_decision(path, number, problem) from None
+        size += len(line) + 1
+    return decisions, min(size, len(content))
+
+
+def _no_decision(path: Path, number: int, problem: Exception) -> InputError:
+    return InputError(f"{path}:{number}: not a decision ({problem}); nothing was changed")
 
 
 def in_force(decisions: Iterable[Decision]) -> list[Decision]:
@@ -114,36 +135,36 @@ def in_force(decisions: Iterable[Decision]) -> list[Decision]:
 
 def latest(decisions: Iterable[Decision]) -> list[Decision]:
     """The last yes or no in force about each label."""
-    answers = (each for each in in_force(decisions) if each.action in ANSWERS)
-    return list({(each.image, each.label): each for each in answers}.values())
+    answers = (decision for decision in in_force(decisions) if decision.action in ANSWERS)
+    return list({(answer.image, answer.label): answer for answer in answers}.values())
 
 
 def apply_decisions(
     table: LabelTable, decisions: Iterable[Decision], single_label: bool = False
 ) -> LabelTable:
-    """The table with what people decided; a decision about nothing in the table is a mistake.
+    """The table with the answers of people; an answer about another image or class is an error.
 
-    With `single_label` an image has one class: who confirms it denies the others.
+    With `single_label` an image has one class: confirming it denies the others.
     """
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
-    found = latest(decisions)
-    where = (
-        [find("image", each.image, rows) for each in found],
-        [find("class", each.label, columns) for each in found],
-        [each.new for each in found],
-    )
-    decided = table.with_values(with_labels(table.values, *where))
+    answers = latest(decisions)
+    places = [
+        (find("image", answer.image, rows), find("class", answer.label, columns), answer.new)
+        for answer in answers
+    ]
+    at = tuple(zip(*places, strict=True)) or ((), (), ())
+    decided = table.with_values(with_labels(table.values, *at))
     if not single_label:
         return decided
-    answers: dict[int, dict[int, int]] = {}
-    for row, column, answer in zip(*where, strict=True):
-        answers.setdefault(row, {})[column] = answer
-    return table.with_values(apply_answers(decided.values, answers))
+    by_image: dict[int, dict[int, int]] = {}
+    for row, column, sign in places:
+        by_image.setdefault(row, {})[column] = sign
+    return table.with_values(apply_answers(decided.values, by_image))
 
 
 def find(what: str, name: str, known: dict[str, int]) -> int:
-    """The position of an image or a class that a decision names."""
+    """The position of an image or a class that an answer names."""
     if name not in known:
         raise InputError(
             f"{REVIEW}: decides about {what} {name!r}, which the labels do not know; is the file "
@@ -153,7 +174,7 @@ def find(what: str, name: str, known: dict[str, int]) -> int:
 
 
 def reviewed_labels(folder: str | Path) -> LabelTable:
-    """What the training of a run knew, and on top of it what people decided since."""
+    """The labels that a run was trained on, and on top of them the answers of people since."""
     run = Run.open(folder)
     return apply_decisions(run.observed(), read_decisions(folder), run.config.single_label)
 
@@ -163,29 +184,10 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     shown = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
     rows = {name: row for row, name in enumerate(before.images)}
     columns = {name: column for column, name in enumerate(before.classes)}
-    found = latest(decisions)
     lines = []
-    for each in found:
-        was = shown[int(before.values[rows[each.image], columns[each.label]])]
-        what = (each.image, each.label, shown[each.new], was)
-        lines.append([*what, each.time, each.order])
+    for answer in latest(decisions):
+        was = shown[int(before.values[rows[answer.image], columns[answer.label]])]
+        label = (answer.image, answer.label, shown[answer.new], was)
+        lines.append([*label, answer.time, answer.order])
     write_rows(path, ["image", "class", "value", "before", "time", "order"], lines)
-    return len(found)
-
-
-def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
-    """The decisions, and how many bytes hold them: less than all if the last line is torn."""
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    found: list[Decision] = []
-    size = 0
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append(Decision.from_line(line))
-        except (ValueError, RecursionError) as problem:
-            if number == len(lines) and isinstance(problem, _TORN):
-                break
-            raise InputError(
-                f"{path}:{number}: not a decision ({problem}); nothing was changed"
-            ) from None
-        size += len(line) + 1
-    return found, min(size, len(content))
+    return len(lines)

@@ -1,28 +1,26 @@
-"""A bundle: a classifier as one ONNX file, which runs without torch and needs nothing beside it.
+"""A bundle: a classifier as one ONNX file that needs nothing else.
 
-Input `pixels`: (batch, size, size, 3) bytes, RGB, images squashed to a square as in training; the
-scaling by mean and deviation is part of the graph. Output `scores`: (batch, classes) of the network
-in [0, 1]. Under the key `g2netpl` the metadata of the file have the rest as JSON: classes, image
-size, calibration, thresholds, what was trained on what (`Contents`).
+Input `pixels`: (batch, size, size, 3) bytes, RGB, images squashed to a square as in training; mean
+and standard deviation are part of the graph. Output `scores`: (batch, classes) in [0, 1]. The
+metadata of the file have the rest as JSON under the key `g2netpl`: classes, image size,
+calibration, thresholds, what was trained on what (`Contents`).
 """
 
 import hashlib
 import math
 import os
-import threading
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from pydantic import AfterValidator, Field
 
-from g2netpl.images.pixels import Pixels, check_unreadable, load_resized
+from g2netpl.images.loader import ImageSource, joined_sources, plain_groups
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
 from g2netpl.labels.io.text import parse_json
@@ -34,16 +32,15 @@ from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import MAX_PIXELS
 from g2netpl.utils.options import Options
-from g2netpl.utils.signals import leave_terminal_to_parent
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
+LARGEST = 2**31 - 1  # bytes of a protobuf message
 
 _BATCH = 16
-_WORTH_PROCESSES = 200  # images; for fewer, starting processes takes longer than it saves
-_LARGEST = 2**31 - 1  # bytes of a protobuf message
 _ROUNDING = 1e-6  # by which a score may leave [0, 1]
-_NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever lie
+_NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever be
+_UNSCALED = (0.0,) * 3, (1 / 255,) * 3  # mean and deviation with which pixels stay 0 to 255
 
 
 def _plain_text(text: str) -> str:
@@ -66,13 +63,10 @@ Whole = Annotated[int, Field(strict=True)]
 Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
 
 
-_End = tuple[str, str, list[Any]]  # name, type and shape of an input or output
-
-
 class Contents(Options):
     """What the metadata of a bundle say."""
 
-    format: Whole = Field(default=1, ge=1, le=1)
+    format: Whole = Field(default=2, ge=2, le=2)
     classes: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_class_names)]
     image_size: Whole = Field(gt=0, le=math.isqrt(MAX_PIXELS))
     mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
@@ -82,8 +76,8 @@ class Contents(Options):
     thresholds: tuple[Number | None, ...]
     rule: Text
     basis: Text
-    by_draw: bool = False
-    grounds: tuple[Text, ...] = ()
+    is_sampled: bool = False
+    reasons: tuple[Text, ...] = ()
     single_label: bool = False
     training: dict[str, Any]
 
@@ -120,55 +114,48 @@ class Bundle(Classifier):
         max_unreadable: int | None = None,
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
-        """What the network says of lists of image files, one after the other."""
-        lengths: deque[int] = deque()  # of lists that are read, and not scored yet
+        """Scores before calibration for lists of image files, one by one."""
         size = self.contents.image_size
         batch = max(1, min(_BATCH, MAX_PIXELS // size**2))
 
-        def batches() -> Iterator[Sequence[str]]:
-            for paths in lists:
-                lengths.append(len(paths))
-                yield from (paths[start : start + batch] for start in range(0, len(paths), batch))
+        def source(paths: Sequence[str]) -> ImageSource:
+            most = len(paths) if max_unreadable is None else max_unreadable
+            return ImageSource(paths, size, *_UNSCALED, workers=workers, max_unreadable=most)
 
-        made, bad = list[Scores](), list[str]()
-        for pixels, problems in _read_ahead(
-            batches(), size, workers if count >= _WORTH_PROCESSES else 0
-        ):
-            bad += problems.values()
-            check_unreadable(bad, lengths[0] if max_unreadable is None else max_unreadable)
-            made.append(np.full((len(pixels), len(self.classes)), np.nan, dtype=np.float32))
-            readable = [place for place in range(len(pixels)) if place not in problems]
-            if readable:
-                made[-1][readable] = self._answers(pixels[readable])
-            if on_batch is not None:
-                on_batch(len(pixels))
-            if sum(map(len, made)) == lengths[0]:
-                yield np.concatenate(made)
-                lengths.popleft()
-                made, bad = [], []
+        for part in joined_sources(lists, source):
+            scores = np.full((len(part), len(self.classes)), np.nan, dtype=np.float32)
+            groups = plain_groups(len(part), batch)
+            for rows, images in zip(groups, part.load(groups, None), strict=True):
+                readable = ~images[:, 0, 0, 0].isnan().numpy()
+                if readable.any():
+                    pixels = images[readable].round().to(torch.uint8).permute(0, 2, 3, 1)
+                    scores[rows[readable]] = self._score(pixels.contiguous().numpy())
+                if on_batch is not None:
+                    on_batch(len(rows))
+            yield scores
 
-    def _answers(self, pixels: Pixels) -> Scores:
-        """The scores (B, L) of a batch, if they are such."""
+    def _score(self, pixels: npt.NDArray[np.uint8]) -> Scores:
+        """The scores (B, L) of a batch, checked."""
         try:
-            (scores,) = self.session.run([OUTPUT], {INPUT: pixels})
-        except Exception as problem:  # onnxruntime has many kinds, derived from Exception alone
+            (found,) = self.session.run([OUTPUT], {INPUT: pixels})
+        except Exception as problem:  # onnxruntime has many kinds, derived from Exception only
             raise _unusable(self.path, problem) from None
-        answers: Scores = np.asarray(scores)
+        scores: Scores = np.asarray(found)
         expected = (len(pixels), len(self.classes))
-        if answers.shape != expected or answers.dtype != np.float32:
+        if scores.shape != expected or scores.dtype != np.float32:
             raise InputError(
-                f"{self.path}: expected float32 scores of shape {expected}, got {answers.dtype} "
-                f"of {answers.shape}; not a bundle of g2netpl export"
+                f"{self.path}: expected float32 scores of shape {expected}, got {scores.dtype} "
+                f"of {scores.shape}; not a bundle of g2netpl export"
             )
-        clipped = answers.clip(0, 1)
-        wrong = answers[~(np.abs(answers - clipped) <= _ROUNDING)]
+        clipped = scores.clip(0, 1)
+        wrong = scores[~(np.abs(scores - clipped) <= _ROUNDING)]
         if len(wrong):
             raise InputError(f"{self.path}: expected scores between 0 and 1, got {wrong[0]:g}")
         return clipped
 
 
 def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
-    """Load a bundle: a file, a folder as on Hugging Face's hub, or hf://OWNER/NAME from there.
+    """Load a bundle: a file, a folder as on the Hugging Face hub, or hf://OWNER/NAME from there.
 
     `threads` is by default the number of cores that this process may use.
     """
@@ -176,7 +163,7 @@ def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
     with friendly_os_errors(path):
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file")
-        if path.stat().st_size > _LARGEST:
+        if path.stat().st_size > LARGEST:
             raise InputError(f"{path}: not a bundle of g2netpl, which has 2 GB at most")
         content = path.read_bytes()
     return open_bundle(content, path, threads)
@@ -187,8 +174,8 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what is wrong is told below, in one line
-    options.intra_op_num_threads = threads or _cores()
+    options.log_severity_level = 4  # problems are reported below, in one line
+    options.intra_op_num_threads = threads or torch.get_num_threads()
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", _NOWHERE
@@ -197,23 +184,19 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
         session = onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
-        ends = _ends(session.get_inputs()), _ends(session.get_outputs())
+        ends = [_ends(nodes) for nodes in (session.get_inputs(), session.get_outputs())]
         metadata = session.get_modelmeta().custom_metadata_map
     except Exception as problem:
         raise _unusable(path, problem) from None
     if KEY not in metadata:
         raise InputError(f"{path}: not a bundle of g2netpl; g2netpl export RUN makes one")
-    contents = _contents(metadata[KEY], path)
-    _check_shapes(path, contents, *ends)
-    return Bundle(path, contents, session, hashlib.sha256(content).hexdigest())
-
-
-def _contents(text: str, path: Path) -> Contents:
-    """What the metadata say."""
-    values = parse_json(text, f"{path}: its metadata cannot be used", Issues())
+    values = parse_json(metadata[KEY], f"{path}: its metadata cannot be used", Issues())
     if not isinstance(values, dict):
-        raise InputError(f"{path}: expected a JSON object in its metadata, got {text[:40]!r}")
-    return Contents.read(values, str(path))
+        text = metadata[KEY][:40]
+        raise InputError(f"{path}: expected a JSON object in its metadata, got {text!r}")
+    contents = Contents.read(values, str(path))
+    _check_shapes(path, contents, ends)
+    return Bundle(path, contents, session, hashlib.sha256(content).hexdigest())
 
 
 def _unusable(path: Path, problem: Exception) -> InputError:
@@ -222,84 +205,29 @@ def _unusable(path: Path, problem: Exception) -> InputError:
     return InputError(f"{path}: cannot be used by onnxruntime ({shown})")
 
 
-def _ends(nodes: list[Any]) -> list[_End]:
-    """Inputs or outputs of a graph; a first side that is free, under whatever name, is `batch`."""
+def _ends(nodes: list[Any]) -> list[Any]:
+    """Name, type and shape of inputs or outputs; a free first dimension is `batch`."""
+    ends = []
+    for node in nodes:
+        first, *rest = node.shape or [0]
+        ends.append((node.name, node.type, [first if isinstance(first, int) else "batch", *rest]))
+    return ends
 
-    def any_batch(first: Any, *rest: Any) -> list[Any]:
-        return [first if isinstance(first, int) else "batch", *rest]
 
-    return [(node.name, node.type, any_batch(*node.shape) if node.shape else []) for node in nodes]
-
-
-def _check_shapes(path: Path, contents: Contents, inputs: list[_End], outputs: list[_End]) -> None:
-    """See that the graph takes and gives what the metadata promise."""
+def _check_shapes(path: Path, contents: Contents, ends: list[list[Any]]) -> None:
+    """See that the graph has the inputs and outputs that the metadata describe."""
     size, classes = contents.image_size, len(contents.classes)
-    for what, got, name, kind, shape in (
-        ("input", inputs, INPUT, "tensor(uint8)", ["batch", size, size, 3]),
-        ("output", outputs, OUTPUT, "tensor(float)", ["batch", classes]),
+    expected = (
+        ("input", (INPUT, "tensor(uint8)", ["batch", size, size, 3])),
+        ("output", (OUTPUT, "tensor(float)", ["batch", classes])),
+    )
+    for (what, wanted), found in zip(expected, ends, strict=True):
+        if found != [wanted]:
+            name, kind, shape = wanted
+            raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {found!r:.200}")
+    for what, count in (
+        ("thresholds", len(contents.thresholds)),
+        ("reasons", len(contents.reasons) or classes),
     ):
-        if got != [(name, kind, shape)]:
-            raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {got!r:.200}")
-    if len(contents.thresholds) != classes:
-        raise InputError(f"{path}: expected {classes} thresholds, got {len(contents.thresholds)}")
-    if len(contents.grounds) not in (0, classes):
-        raise InputError(f"{path}: expected {classes} grounds, got {len(contents.grounds)}")
-
-
-class _Read(NamedTuple):
-    """(B, size, size, 3) bytes, and what was wrong with which of them."""
-
-    pixels: Pixels
-    problems: dict[int, str]
-
-
-def _read(paths: Sequence[str], size: int) -> _Read:
-    pixels = np.zeros((len(paths), size, size, 3), dtype=np.uint8)
-    problems = {}
-    for place, path in enumerate(paths):
-        try:
-            pixels[place] = load_resized(path, size)
-        except InputError as problem:
-            problems[place] = str(problem)
-    return _Read(pixels, problems)
-
-
-def _read_ahead(batches: Iterator[Sequence[str]], size: int, workers: int) -> Iterator[_Read]:
-    """Batches of images in order, read by other processes a few batches ahead."""
-    if workers == 0:
-        yield from (_read(paths, size) for paths in batches)
-        return
-    waiting: deque[Future[_Read]] = deque()
-    workers = min(workers, 61)
-    with ProcessPoolExecutor(workers, get_context("spawn"), _begin_reading) as pool:
-        try:
-            for paths in batches:
-                waiting.append(pool.submit(_read, paths, size))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _begin_reading() -> None:
-    """Ctrl-C is for the main process; where that is killed, its readers end as well."""
-    leave_terminal_to_parent()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _cores() -> int:
-    """Cores that this process may use, which onnxruntime would not ask; launchers say a number."""
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+        if count != classes:
+            raise InputError(f"{path}: expected {classes} {what}, got {count}")

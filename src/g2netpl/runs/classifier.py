@@ -4,20 +4,20 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from g2netpl.labels.table import UNOBSERVED
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
 from g2netpl.utils.progress import Work
 
 Paths = str | Path | Sequence[str | Path]
-OnBatch = Callable[[int], None] | None  # is told how many images were scored
+OnBatch = Callable[[int], None] | None  # gets the number of images that were scored
 
 
 class Classifier(ABC):
@@ -36,7 +36,7 @@ class Classifier(ABC):
     @property
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 of what it was loaded from: another one for every other network."""
+        """SHA-256 of the file that it was loaded from."""
 
     @abstractmethod
     def score_each(
@@ -47,77 +47,40 @@ class Classifier(ABC):
         max_unreadable: int | None = None,
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
-        """What the network says of lists of image files, `count` in all, one after the other.
+        """Scores before calibration for lists of image files, `count` in all, one by one.
 
-        They are asked for as they are needed, and no more of them than that is held.
-        `max_unreadable` is for each list; None: any number may be unreadable.
+        The lists are taken as they are needed. `max_unreadable` is for each of them; None: any
+        number may be unreadable.
         """
 
-    def scores(
-        self,
-        paths: Sequence[str],
-        workers: int = 0,
-        max_unreadable: int = 0,
-        on_batch: OnBatch = None,
-    ) -> Scores:
-        """What the network says of some image files, before calibration."""
-        (found,) = self.score_each([paths], len(paths), workers, max_unreadable, on_batch)
-        return found
-
-    @overload
     def predict(
         self,
         paths: Paths,
         workers: int = 0,
         max_unreadable: int = 0,
-        on_batch: OnBatch = None,
-        progress: bool = False,
-    ) -> Scores: ...
-    @overload
-    def predict(
-        self,
-        paths: Paths,
-        workers: int = 0,
-        max_unreadable: int = 0,
-        on_batch: OnBatch = None,
-        progress: bool = False,
-        *,
-        as_frame: bool,
-    ) -> Any: ...
-    def predict(
-        self,
-        paths: Paths,
-        workers: int = 0,
-        max_unreadable: int = 0,
-        on_batch: OnBatch = None,
         progress: bool = False,
         as_frame: bool = False,
+        calibrated: bool = True,
     ) -> Any:
         """Calibrated scores (N, L) in [0, 1] for image files, or for one.
 
-        Up to `max_unreadable` files may be unreadable; their scores are NaN. With `progress` it
-        shows progress; `as_frame` gives a data frame of pandas.
+        Up to `max_unreadable` files may be unreadable; their scores are NaN. `as_frame` gives a
+        pandas data frame instead of an array.
         """
         names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         scores = np.zeros((0, len(self.classes)), dtype=np.float32)
         if names:
             with Work(Console(quiet=not progress), "predicting", len(names)) as work:
-                scores = self.scores(names, workers, max_unreadable, on_batch or work.advance)
-            scores = self.thresholds.calibrate(scores)
-        return frame_of(scores, names, self.classes) if as_frame else scores
+                how = (workers, max_unreadable, work.advance)
+                (scores,) = self.score_each([names], len(names), *how)
+            scores = self.thresholds.calibrate(scores) if calibrated else scores
+        return to_frame(scores, names, self.classes) if as_frame else scores
 
 
-def frame_of(values: npt.NDArray[Any], images: Sequence[str], classes: Sequence[str]) -> Any:
-    """A data frame, a row per image; labels are whole numbers, and missing where unknown."""
-    try:
-        import pandas
-    except ImportError:
-        raise InputError(
-            "as_frame: a data frame needs pandas; install it with pip install pandas, or leave out "
-            "as_frame for an array"
-        ) from None
-    rows = pandas.Index(list(images), name="image")
-    frame = pandas.DataFrame(np.asarray(values), rows, list(classes))
-    if values.dtype.kind == "i":
-        return frame.astype("Int8").mask(frame == UNOBSERVED)
-    return frame
+def to_frame(
+    values: npt.NDArray[Any], images: Sequence[str], classes: Sequence[str]
+) -> pd.DataFrame:
+    """A data frame with a row per image; labels are whole numbers, missing if unknown."""
+    frame = pd.DataFrame(values, pd.Index(list(images), name="image"), list(classes))
+    is_labels = values.dtype.kind == "i"
+    return frame.astype("Int8").mask(frame == UNOBSERVED) if is_labels else frame

@@ -1,15 +1,20 @@
 """RunConfig: which data (`DataConfig`), what is trained (`TrainConfig`) and where to write it."""
 
-from typing import Annotated, Literal
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from g2netpl.labels.files import Files
 from g2netpl.labels.io import FORMATS, ReadOptions, read_aliases, read_classes
 from g2netpl.labels.io.options import Absent, Contradictions
-from g2netpl.runs.tracker_names import parse_trackers
-from g2netpl.runs.train_config import PRIORS, TrainConfig, path_text
-from g2netpl.utils.errors import did_you_mean
+from g2netpl.runs.train_config import PRIORS, TrainConfig, key, path_text
+from g2netpl.utils.console import quoted
+from g2netpl.utils.errors import InputError, did_you_mean
+from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.options import Options, none_from_text
 
@@ -25,90 +30,70 @@ SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list 
 class DataConfig(Options):
     """Where labels and images are, and how label files are read."""
 
-    labels: Files = Field(
-        description="label file of the training images, a folder of such files, or s3://…; "
-        "repeat the flag to join several"
+    labels: Files = key(
+        ...,
+        "label file of the training images, a folder of such files, or s3://…; repeat the flag "
+        "to join several",
     )
-    images: str | None = Field(
-        default=None,
-        description="folder of the images, tar shards, Parquet or s3://… (default: as the format "
-        "says, else the folder of the label file)",
+    images: str | None = key(
+        None,
+        "folder of the images, tar shards, Parquet or s3://… (default: as the format says, else "
+        "the folder of the label file)",
     )
-    unlabelled: str | None = Field(
-        default=None, description="another folder of unlabelled training images"
+    unlabelled: str | None = key(None, "another folder of unlabelled training images")
+    only_listed: bool | None = key(
+        None,
+        "leave out images that the label file does not list (default: true for VOC, COCO, NUS-"
+        "WIDE and SPML; else they are unlabelled training images)",
     )
-    only_listed: bool | None = Field(
-        default=None,
-        description="leave out images that the label file does not list (default: true for VOC, "
-        "COCO, NUS-WIDE and SPML; else they are unlabelled training images)",
+    missing: Literal["refuse", "leave-out"] = key(
+        "refuse", "treatment of listed images that do not exist"
     )
-    missing: Literal["refuse", "leave-out"] = Field(
-        default="refuse", description="treatment of listed images that do not exist"
+    format: str | None = key(None, "format of the label files (default: recognised)")
+    absent: Absent | None = key(
+        None, "meaning of labels that the file does not list (default: as usual in its format)"
     )
-    format: str | None = Field(
-        default=None, description="format of the label files (default: recognised)"
+    separator: str | None = key(
+        None,
+        "separator between tags; each character of ';,' separates (default: ';' or '|')",
+        min_length=1,
     )
-    absent: Absent | None = Field(
-        default=None,
-        description="meaning of labels that the file does not list (default: as usual in its "
-        "format)",
+    classes: str | None = key(None, "file with the allowed classes, one per line")
+    aliases: str | None = key(
+        None, "file with other names of classes, one per line: automobile = car"
     )
-    separator: str | None = Field(
-        default=None,
-        description="separator between tags; each character of ';,' separates (default: ';' or "
-        "'|')",
+    contradictions: Contradictions = key(
+        "refuse",
+        "treatment of a label that is 1 in one file and 0 in another; last: the last file counts",
     )
-    classes: str | None = Field(
-        default=None, description="file with the allowed classes, one per line"
+    image_column: str | None = key(None, "column of image names (default: recognised)")
+    tags_column: tuple[str, ...] = key(
+        (),
+        "columns of tags, separated by commas (default: labels, tags, keywords, species or the "
+        "like; else every column is a class)",
     )
-    aliases: str | None = Field(
-        default=None,
-        description="file with other names of classes, one per line: automobile = car",
+    ignore_columns: tuple[str, ...] = key((), "columns to leave out, separated by commas")
+    minus_one: Absent | None = key(None, "meaning of -1 in a class column (default: rejected)")
+    encoding: str | None = key(None, "encoding of CSV files, such as cp1252 (default: UTF-8)")
+    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = key(
+        None,
+        "class of a tag with levels such as animal|bird|kestrel: leaf, all, or a number "
+        "(default: leaf)",
     )
-    contradictions: Contradictions = Field(
-        default="refuse",
-        description="treatment of a label that is 1 in one file and 0 in another; last: the last "
-        "file counts",
+    test_labels: Files | None = key(
+        None, "label file of the test images; repeat the flag to join several"
     )
-    image_column: str | None = Field(
-        default=None, description="column of image names (default: recognised)"
+    test_images: str | None = key(None, "folder of the test images (default: that of the others)")
+    overlap: Literal["refuse", "allow"] = key(
+        "refuse", "treatment of test images that are also training images"
     )
-    tags_column: tuple[str, ...] = Field(
-        default=(),
-        description="columns of tags, separated by commas (default: labels, tags, keywords, "
-        "species or the like; else every column is a class)",
+    validation_labels: Files | None = key(
+        None, "label file of the validation images, instead of held-out training images"
     )
-    ignore_columns: tuple[str, ...] = Field(
-        default=(), description="columns to leave out, separated by commas"
-    )
-    minus_one: Absent | None = Field(
-        default=None, description="meaning of -1 in a class column (default: rejected)"
-    )
-    encoding: str | None = Field(
-        default=None, description="encoding of CSV files, such as cp1252 (default: UTF-8)"
-    )
-    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = Field(
-        default=None,
-        description="class of a tag with levels such as animal|bird|kestrel: leaf, all, or a "
-        "number (default: leaf)",
-    )
-    test_labels: Files | None = Field(
-        default=None, description="label file of the test images; repeat the flag to join several"
-    )
-    test_images: str | None = Field(
-        default=None, description="folder of the test images (default: that of the others)"
-    )
-    overlap: Literal["refuse", "allow"] = Field(
-        default="refuse", description="treatment of test images that are also training images"
-    )
-    validation_labels: Files | None = Field(
-        default=None,
-        description="label file of the validation images, instead of held-out training images",
-    )
-    groups: str | None = Field(
-        default=None,
-        description="images that stay in one split: a CSV file with image,group, or the word "
-        "folder (default: the column group of the label file)",
+    groups: str | None = key(
+        None,
+        "images that stay in one split: a CSV file with image,group, or the word folder "
+        "(default: the column group of the label file)",
     )
 
     @field_validator(*sorted(DATA_PATHS - SEVERAL), mode="before")
@@ -134,13 +119,6 @@ class DataConfig(Options):
             raise ValueError(f"must be a known format ({did_you_mean(value, FORMATS)})")
         return value
 
-    @field_validator("separator")
-    @classmethod
-    def _some_separator(cls, value: str | None) -> str | None:
-        if value == "":
-            raise ValueError("must not be empty")
-        return value
-
     _columns = field_validator("tags_column", "ignore_columns", mode="before")(
         lambda value: (value,) if isinstance(value, str) else value if value is not None else ()
     )
@@ -158,25 +136,25 @@ class DataConfig(Options):
 class RunConfig(DataConfig, TrainConfig):
     """One training run in a folder. Immutable; unknown keys and invalid values are rejected."""
 
-    output: str = Field(description="run folder to write")
-    continue_from: str | None = Field(
-        default=None,
-        description="reviewed run: continue from its model and pseudo-labels, with the answers of "
-        "the review as labels",
+    output: str = key(..., "run folder to write")
+    continue_from: str | None = key(
+        None,
+        "reviewed run: continue from its model and pseudo-labels, with the answers of the "
+        "review as labels",
     )
-    checkpoint_minutes: float = Field(
-        default=10, ge=0, description="minutes between checkpoints within an epoch; 0: none"
+    checkpoint_minutes: float = key(
+        10, "minutes between checkpoints within an epoch; 0: none", ge=0
     )
-    checkpoint_steps: int | None = Field(
-        default=None, ge=1, description="steps between checkpoints within an epoch (default: none)"
+    checkpoint_steps: int | None = key(
+        None, "steps between checkpoints within an epoch (default: none)", ge=1
     )
-    log_with: tuple[str, ...] = Field(
-        default=(),
-        description="trackers, separated by commas: tensorboard, mlflow, wandb, trackio, each "
-        "with :WHERE if needed",
+    log_with: tuple[str, ...] = key(
+        (),
+        "trackers, separated by commas: tensorboard, mlflow, wandb, trackio, each with :WHERE "
+        "if needed",
     )
 
-    _trackers = field_validator("log_with", mode="before")(parse_trackers)
+    _trackers = field_validator("log_with", mode="before")(lambda value: parse_trackers(value))
     _no_steps = field_validator("checkpoint_steps", mode="before")(none_from_text)
 
     @field_validator("output", "continue_from", mode="before")
@@ -185,23 +163,17 @@ class RunConfig(DataConfig, TrainConfig):
         return path_text(value)
 
     def reading(self, images: str | None = None) -> ReadOptions:
-        """How label files are to be understood, whose images may have a folder of their own."""
-        return ReadOptions(
-            self.absent,
-            self.separator,
-            None if self.classes is None else read_classes(self.classes),
-            aliases=None if self.aliases is None else read_aliases(self.aliases),
-            contradictions=self.contradictions,
-            one_folder=(images or self.images) is not None,
-            image_column=self.image_column,
-            tags_column=self.tags_column,
-            ignore_columns=self.ignore_columns,
-            minus_one=self.minus_one,
-            encoding=self.encoding,
-            level=self.tag_level or "leaf",
-            single_label=self.single_label,
-            images=images or self.images,
-        )
+        """How label files are read; their images may be in a folder of their own."""
+        names = {field.name for field in fields(ReadOptions)} & type(self).model_fields.keys()
+        images = images or self.images
+        changed = {
+            "classes": None if self.classes is None else read_classes(self.classes),
+            "aliases": None if self.aliases is None else read_aliases(self.aliases),
+            "level": self.tag_level or "leaf",
+            "one_folder": images is not None,
+            "images": images,
+        }
+        return ReadOptions(**{name: getattr(self, name) for name in names} | changed)
 
 
 def is_path(key: str, value: object) -> bool:
@@ -209,3 +181,70 @@ def is_path(key: str, value: object) -> bool:
     elsewhere = isinstance(value, str) and is_address(value)
     is_word = (key, value) == ("groups", GROUPS_BY_FOLDER) or (key == "prior" and value in PRIORS)
     return key in PATHS and not elsewhere and not is_word
+
+
+def read_keys(path: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a TOML file, whose paths are relative to it, overridden by flags."""
+    return merge_keys({} if path is None else _keys_of_file(Path(path)), flags)
+
+
+def merge_keys(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys over those before them; options of the method are merged one by one."""
+    options = {**before.get("options", {}), **keys.get("options", {})}
+    return {**before, **keys, **({"options": options} if options else {})}
+
+
+def _keys_of_file(path: Path) -> dict[str, Any]:
+    try:
+        with friendly_os_errors(path):
+            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{path}: not valid TOML ({problem})") from None
+    for name in PATHS & set(values):
+        if is_path(name, values[name]):
+            values[name] = _beside(path, values[name])
+    if not isinstance(values.get("options", {}), dict):
+        raise InputError(f"{path}: options: expected a table [options] of key = value lines")
+    return values
+
+
+def _beside(path: Path, value: Any) -> Any:
+    """A path in a TOML file, or each of several; addresses and wrong values stay as they are."""
+    if isinstance(value, list):
+        return [_beside(path, item) for item in value]
+    is_path = isinstance(value, str) and value and not is_address(value)
+    return str(path.parent / value) if is_path else value
+
+
+TRACKERS = ("tensorboard", "mlflow", "wandb", "trackio")
+
+
+def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
+    """Read `tensorboard,mlflow:WHERE` or a list of such; `none` is no tracker."""
+    parts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise InputError(f"log_with: expected names of trackers, got {texts!r}")
+    names = [name.strip() for part in parts for name in part.split(",")]
+    names = list(dict.fromkeys(name for name in names if name and name != "none"))
+    for name in names:
+        kind = name.partition(":")[0]
+        if kind not in TRACKERS:
+            raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
+    if sum(name.startswith("mlflow") for name in names) > 1:
+        raise InputError("log_with: mlflow can be used only once in a run")
+    return tuple(names)
+
+
+def is_inside(tracker: str) -> bool:
+    """Whether a tracker writes into the run folder only."""
+    return tracker == "tensorboard"
+
+
+def check_inside(trackers: Iterable[str]) -> None:
+    """Reject trackers of a run.json that write elsewhere: the folder may be a stranger's."""
+    for name in trackers:
+        if not is_inside(name):
+            raise InputError(
+                f"log_with: run.json names {name!r}, which writes outside of the run folder; give "
+                f"--log-with {quoted(name)} to go on with it, or --log-with none"
+            )

@@ -1,7 +1,7 @@
-"""export(run): a trained network as a bundle, see bundle.py; nothing is kept that was not checked.
+"""Export the network of a run as a bundle (see bundle.py), checked before it is written.
 
-Before the file gets its name, onnxruntime and PyTorch score the same images, from files to
-calibrated scores; where they differ by more than 1e-4, there is no file.
+onnxruntime and PyTorch score the same images, from files to calibrated scores. If any score
+differs by more than 1e-4, no file is written.
 """
 
 import hashlib
@@ -21,15 +21,14 @@ from g2netpl import __version__
 from g2netpl.core.models import Model
 from g2netpl.images.features import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
-from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle
+from g2netpl.runs.bundle import INPUT, KEY, LARGEST, OUTPUT, Contents, open_bundle
 from g2netpl.runs.run import Run
 from g2netpl.utils.console import shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import write_bytes, writing
 
 TOLERANCE = 1e-4
-_DRAWN = 17  # a full batch, and one image alone
-_LARGEST = 2**31 - 1  # bytes of a protobuf message
+_GENERATED = 17  # a full batch, and one image alone
 _OF_DATA = ("fingerprints", "images", "training_images", "observed_fraction", "chosen_epoch")
 _OF_CONFIG = {
     *("setting", "method", "options", "backbone", "pretrained", "mode", "hidden"),
@@ -124,11 +123,11 @@ def _serialised(run: Run, contents: Contents) -> bytes:
     graph = BytesToScores(run.model, run.mean, run.std).eval()
     pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     model = onnx_graph(graph, pixels, INPUT, OUTPUT)
-    if model.ByteSize() > _LARGEST - 2**20:
+    if model.ByteSize() > LARGEST - 2**20:
         raise InputError(
             f"{run.folder}: the network has over 2 GB, which one ONNX file cannot hold"
         )
-    _forget_origin(model)
+    _remove_origin(model)
     model.producer_name, model.producer_version = "g2netpl", __version__
     text = json.dumps(contents.model_dump(mode="json"), ensure_ascii=False)
     onnx.helper.set_model_props(model, {KEY: text})
@@ -137,13 +136,11 @@ def _serialised(run: Run, contents: Contents) -> bytes:
     return body
 
 
-def _forget_origin(model: Any) -> None:
-    """Take out the notes of the exporter, which name files of this machine."""
+def _remove_origin(model: Any) -> None:
+    """Remove the notes of the exporter, which name files of this machine."""
     graph = model.graph
-    for part in (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        part.ClearField("metadata_props")
-        part.ClearField("doc_string")
-    for part in (graph, model):
+    parts = (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    for part in (*parts, graph, model):
         part.ClearField("metadata_props")
         part.ClearField("doc_string")
 
@@ -152,20 +149,22 @@ def _difference(run: Run, content: bytes, path: Path, photos: Sequence[str]) -> 
     """The largest difference of scores, before and after calibration, and over how many images."""
     bundle = open_bundle(content, path)
     with tempfile.TemporaryDirectory() as folder:
-        paths = list(photos) or _draw(Path(folder), _DRAWN)
-        scores = [each.scores(paths, max_unreadable=len(paths)) for each in (run, bundle)]
-    unread = [np.isnan(each).any(axis=1) for each in scores]
-    if unread[0].all():
+        paths = list(photos) or _generate(Path(folder), _GENERATED)
+        scores = [
+            classifier.predict(paths, max_unreadable=len(paths), calibrated=False)
+            for classifier in (run, bundle)
+        ]
+    unreadable = [np.isnan(values).any(axis=1) for values in scores]
+    if unreadable[0].all():
         raise InputError("--images: none of the photos to check with can be read")
-    if (unread[0] != unread[1]).any():
+    if (unreadable[0] != unreadable[1]).any():
         return np.inf, 0
-    ours, theirs = (each[~unread[0]] for each in scores)
-    calibrate = run.thresholds.calibrate
-    apart = max(np.abs(ours - theirs).max(), np.abs(calibrate(ours) - calibrate(theirs)).max())
-    return float(apart), len(ours)
+    ours, theirs = (values[~unreadable[0]] for values in scores)
+    calibrated = run.thresholds.calibrate(ours) - run.thresholds.calibrate(theirs)
+    return float(max(np.abs(ours - theirs).max(), np.abs(calibrated).max())), len(ours)
 
 
-def _draw(folder: Path, count: int) -> list[str]:
+def _generate(folder: Path, count: int) -> list[str]:
     """Pictures of soft random shapes with some noise, of several sizes, always the same."""
     random = np.random.default_rng(0)
     paths = []

@@ -1,8 +1,8 @@
-"""How good are scores or soft labels: average precision, thresholds, and entries nobody knows.
+"""How good scores or pseudo-labels are: average precision, precision, recall, F1, accuracy.
 
-Truth may hold −1: such entries count nowhere, nor do images whose scores are all NaN, which could
-not be read. A class without a known negative has nothing to be ranked against, and is left out of
-every mean. All results are fractions in [0, 1].
+Truth may hold −1: such labels do not count, nor do images whose scores are all NaN (unreadable). A
+class without a known negative cannot be ranked and is left out of every mean. All results are
+fractions in [0, 1].
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, per_class
-from g2netpl.runs.single_label import accuracy, likeliest
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_class
+from g2netpl.runs.single_label import accuracy, argmax_mask
 from g2netpl.utils.errors import InputError
 
-Truth = npt.NDArray[np.int8]
-
-_COLUMNS = 16  # that are copied at once, since they lie side by side
+_COLUMNS = 16  # that are copied at once, since they are next to each other in memory
 
 
 @dataclass(frozen=True)
@@ -24,28 +22,28 @@ class Evaluation:
     """Metrics of scores against truth."""
 
     mean_average_precision: float  # classes without a positive count 0, as in the protocol
-    mean_over_present: float  # classes without a positive left out
-    average_precision: tuple[float, ...]  # per class, nan where the class has not both signs
-    precision: float  # of the labels at or above their threshold, over all known entries
+    mean_over_present: float  # classes without a positive are left out
+    average_precision: tuple[float, ...]  # per class, nan without a positive or a negative
+    precision: float  # of the labels at or above their threshold, over all known labels
     recall: float
     f1: float
-    accuracy: float | None = None  # of the likeliest class, where each image has one
+    accuracy: float | None = None  # of the most probable class, if each image has one
 
 
 def average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Non-interpolated average precision of each class, nan for a class without both signs.
+    """Non-interpolated average precision of each class, nan without a positive or a negative.
 
-    Tied scores are one threshold, as in scikit-learn. The precision at a positive is the share of
-    positives among the known entries that score no less, which two sorted lists tell.
+    Tied scores are one threshold, as in scikit-learn. The precision at a positive is the fraction
+    of positives among the known labels that score no less, read from two sorted lists.
     """
-    return _of_classes(*_checked(scores, truth))
+    return _per_class(*_checked(scores, truth))
 
 
-def _of_classes(
+def _per_class(
     values: npt.NDArray[np.floating], labels: npt.NDArray[np.integer]
 ) -> npt.NDArray[np.float64]:
-    found = np.full(values.shape[1], np.nan)
-    for first in range(0, len(found), _COLUMNS):
+    precisions = np.full(values.shape[1], np.nan)
+    for first in range(0, len(precisions), _COLUMNS):
         block = slice(first, first + _COLUMNS)
         columns = zip(values[:, block].T.copy(), labels[:, block].T.copy(), strict=True)
         for place, (column, label) in enumerate(columns, start=first):
@@ -53,14 +51,16 @@ def _of_classes(
             known = np.sort(column[label != UNOBSERVED])
             if 0 < len(positives) < len(known):
                 above = len(positives) - np.searchsorted(positives, positives)
-                found[place] = (above / (len(known) - np.searchsorted(known, positives))).mean()
-    return found
+                precisions[place] = (
+                    above / (len(known) - np.searchsorted(known, positives))
+                ).mean()
+    return precisions
 
 
 def mean_average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-    """mAP as the protocol has it: a class without a positive counts 0."""
+    """mAP as in the protocol: a class without a positive counts 0."""
     values, labels = _checked(scores, truth)
-    return _mean(_of_classes(values, labels), labels)
+    return _mean(_per_class(values, labels), labels)
 
 
 def _mean(precisions: npt.NDArray[np.float64], labels: npt.NDArray[np.integer]) -> float:
@@ -76,23 +76,23 @@ def evaluate(
 ) -> Evaluation:
     """All metrics of `scores` (N, L) against `truth` (N, L) of 1, 0 and −1 (not counted).
 
-    `threshold` is one number, or one per class. With `single_label` an image has one class: the
-    likeliest is proposed alone, and how often that is right is the accuracy.
+    `threshold` is one number, or one per class. With `single_label` only the most probable class
+    of an image is proposed, and the fraction that is right is the accuracy.
     """
     values, labels = _checked(scores, truth)
-    per_class = _of_classes(values, labels)
-    present = per_class[~np.isnan(per_class)]
+    precisions = _per_class(values, labels)
+    present = precisions[~np.isnan(precisions)]
     chosen = (values >= np.asarray(threshold)) & (labels != UNOBSERVED)
     if single_label:
-        chosen &= likeliest(values)
+        chosen &= argmax_mask(values)
     positive = labels == POSITIVE
     hits = int(np.sum(chosen & positive))
     precision = hits / max(int(chosen.sum()), 1)
     recall = hits / max(int(positive.sum()), 1)
     return Evaluation(
-        mean_average_precision=_mean(per_class, labels),
+        mean_average_precision=_mean(precisions, labels),
         mean_over_present=float(present.mean()) if len(present) else 0.0,
-        average_precision=tuple(float(value) for value in per_class),
+        average_precision=tuple(float(value) for value in precisions),
         precision=precision,
         recall=recall,
         f1=2 * precision * recall / max(precision + recall, 1e-12),
@@ -100,14 +100,14 @@ def evaluate(
     )
 
 
-def can_rank(truth: Truth) -> bool:
-    """Whether average precision means anything: some class has both signs observed."""
+def can_rank(truth: LabelMatrix) -> bool:
+    """Whether average precision is defined: some class has positives and negatives."""
     both = (per_class(truth, POSITIVE) > 0) & (per_class(truth, NEGATIVE) > 0)
     return bool(both.any())
 
 
-def ranked_map(scores: npt.ArrayLike, truth: Truth) -> float | None:
-    """mAP, or None where there are no negatives to rank against."""
+def ranked_map(scores: npt.ArrayLike, truth: LabelMatrix) -> float | None:
+    """mAP, or None without negatives to rank against."""
     return mean_average_precision(scores, truth) if can_rank(truth) else None
 
 
@@ -124,9 +124,7 @@ def _checked(
         )
     missing = np.isnan(values)
     if missing.any():
-        unreadable = missing.all(axis=1)
-        if (missing.any(axis=1) != unreadable).any():
+        if (missing.any(axis=1) != missing.all(axis=1)).any():
             raise InputError("evaluation: scores contain NaN")
-        values = np.where(missing, 0.0, values)
-        labels = np.where(missing, UNOBSERVED, labels)
+        values, labels = np.where(missing, 0.0, values), np.where(missing, UNOBSERVED, labels)
     return values, labels

@@ -1,6 +1,27 @@
-"""What the JSON files of a run folder hold: checked here, once for everybody; see also tables.py.
+"""The run folder: its files, and what the JSON files hold, checked once for everybody.
 
-What is missing, torn, or of another kind is one line that names the file.
+run.json          configuration, versions, fingerprint of the data, classes, image view
+history.jsonl     one line per epoch
+non_finite.jsonl  batches whose loss was not finite, if there were any
+checkpoints       of a run that is not finished
+model.safetensors the network of the chosen epoch
+soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
+                  pseudo-labels of training images, predictions elsewhere
+logits.npy        (N, L) float16: predictions for every image, also those of training; as
+                  probabilities they would need more bits near 0 and 1
+labels.npz        the image names, their observed labels, and which have pseudo-labels
+decisions.json    calibration and thresholds, see thresholds.py
+names.csv         matches of the class names with the backbone's classifier, if they are used
+classes.csv       each class with its threshold and the reason for it
+result.json       the results, with the keys of a row of `g2netpl compare`
+evaluation.json   per-class average precision, precision, recall and F1 of validation and test
+scores.npz        names, logits and known labels of the validation and test images
+report.html       all of this as a page, by `g2netpl report`
+completed.csv     each image with its labels as tags, and those added, by `g2netpl complete`
+decided.jsonl     answers of reviews before the run began
+review.jsonl      answers of people in `g2netpl review`; training never removes it
+
+A missing, torn or wrong file is one line that names it.
 """
 
 import json
@@ -11,16 +32,23 @@ from typing import Any, Literal, NotRequired, TypeVar
 from pydantic import FiniteFloat
 from typing_extensions import TypedDict
 
-from g2netpl.runs.folder import RUN, is_begun
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_write, check_no_links
 from g2netpl.utils.locks import LOCK
 from g2netpl.utils.options import check_record, parse_record
 
-RUN_FORMAT = 3
+RUN, RUN_FORMAT = "run.json", 3
+HISTORY, NON_FINITE, CHECKPOINTS = "history.jsonl", "non_finite.jsonl", "checkpoints"
+MODEL, SOFT_LABELS = "model.safetensors", "soft_labels.npy"
+LOGITS, LABELS, HELD_OUT = "logits.npy", "labels.npz", "scores.npz"
+THRESHOLDS, RESULT, EVALUATION = "decisions.json", "result.json", "evaluation.json"
+CLASSES, NAMES, COMPLETED = "classes.csv", "names.csv", "completed.csv"
+REPORT, TRACKERS = "report.html", "trackers.json"
+DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
+RESULTS = ("results.json", "results.csv")  # of a comparison
 
 Content = dict[str, Any]
-Figure = FiniteFloat | None
+Number = FiniteFloat | None
 Record = TypeVar("Record")
 
 
@@ -43,10 +71,10 @@ class Data(TypedDict):
 
 
 class Training(AnyRun):
-    """run.json of a training."""
+    """run.json of a training run."""
 
     config: Content
-    asked: Content  # keys as they were given, where config has what came of them
+    asked: Content  # keys as they were given
     versions: dict[str, str]
     data: Data
     classes: list[str]
@@ -58,7 +86,7 @@ class Training(AnyRun):
     std: list[FiniteFloat]
 
 
-class Reading(TypedDict, total=False):
+class EquilibriumMetrics(TypedDict, total=False):
     """How far model and pseudo-labels are from an equilibrium, as far as it was measured."""
 
     undecided: float | None
@@ -71,7 +99,7 @@ class Reading(TypedDict, total=False):
     gradient_norm: float | None
 
 
-class Epoch(Reading):
+class Epoch(EquilibriumMetrics):
     """A line of history.jsonl."""
 
     epoch: int
@@ -81,8 +109,8 @@ class Epoch(Reading):
     images_per_second: NotRequired[float | None]
 
 
-class Figures(TypedDict):
-    """What a training is called and what came of it, in a run folder as in a comparison."""
+class ResultRow(TypedDict):
+    """Settings and results of a run, in a run folder as in a comparison."""
 
     method: str
     setting: str
@@ -90,29 +118,29 @@ class Figures(TypedDict):
     learning_rate: FiniteFloat
     batch_size: int
     weight: str
-    validation_map: Figure
-    test_map: Figure
-    last_test_map: Figure
-    pseudo_label_map: Figure
-    undecided: Figure
+    validation_map: Number
+    test_map: Number
+    last_test_map: Number
+    pseudo_label_map: Number
+    undecided: Number
 
 
-class CellResult(Figures):
+class CellResult(ResultRow):
     """A row of a comparison."""
 
     best_epoch: int | None
-    seconds: Figure
+    seconds: Number
 
 
-class Result(Figures):
-    """result.json of a training, which took some time."""
+class Result(ResultRow):
+    """result.json."""
 
     best_epoch: int
     seconds: FiniteFloat
 
 
 class Metrics(TypedDict):
-    """A part of evaluation.json."""
+    """A split in evaluation.json."""
 
     average_precision: list[float | None]
     mean_average_precision: float | None
@@ -124,21 +152,31 @@ class Metrics(TypedDict):
 
 
 class Evaluation(TypedDict):
-    """evaluation.json: the figures of every class, on the parts that there are."""
+    """evaluation.json: metrics of the splits that exist."""
 
     validation: NotRequired[Metrics]
     test: NotRequired[Metrics]
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether a command has begun to write there."""
+    return (folder / RUN).is_file()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the training run there has its results."""
+    return (folder / RESULT).is_file()
+
+
 def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
     """The content of run.json."""
-    check_no_links(Path(folder))
-    path = Path(folder) / RUN
-    if not is_begun(Path(folder)):
-        if (Path(folder) / LOCK).is_file():
+    folder = Path(folder)
+    check_no_links(folder)
+    path = folder / RUN
+    if not path.is_file():
+        if (folder / LOCK).is_file():
             raise InputError(
-                f"{folder}: nothing was saved there yet; run the command that began it again, "
-                "unless it is still at work"
+                f"{folder}: nothing was saved there yet; run the command that began it again"
             )
         raise InputError(f"{folder}: no run folder ({RUN} is missing)")
     content = parse_record(dict[str, Any], path.read_bytes(), str(path))
@@ -152,7 +190,7 @@ def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
 
 
 def read_training(folder: str | Path) -> Content:
-    """The content of run.json of a training, as opposed to a comparison or a demo."""
+    """The content of run.json of a training run, as opposed to a comparison or a demo."""
     content = read_run(folder)
     if content["command"] != "train":
         raise InputError(f"{folder}: was written by 'g2netpl {content['command']}', not by train")
@@ -171,10 +209,7 @@ def read_json(path: Path, kind: type[Record]) -> Record:
 
 
 def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
-    """Write all epochs, a JSON object per line.
-
-    Not down to the disk, which short epochs would have to wait for: checkpoints hold it too.
-    """
+    """Write all epochs, a JSON object per line; not synced, since checkpoints hold them too."""
     lines = "".join(json.dumps(record) + "\n" for record in history)
     with atomic_write(path, durable=False) as file:
         file.write(lines.encode())

@@ -1,4 +1,4 @@
-"""A run: the one reader of a run folder. What its files are is said in folder.py."""
+"""A run: the one reader of a run folder; `records` names its files."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,45 +6,53 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from safetensors.torch import load
 
+from g2netpl.core.inference import predict_all
+from g2netpl.core.methods import find_method
+from g2netpl.core.models import Model, build_backbone, build_model
+from g2netpl.core.prior import prior_from_state
+from g2netpl.images.features import faster
+from g2netpl.images.loader import ImageSource, joined_sources
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.classifier import Classifier, OnBatch, frame_of
+from g2netpl.runs.classifier import Classifier, OnBatch, to_frame
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import EVALUATION, HISTORY, MODEL, RESULT, RUN, THRESHOLDS, is_finished
+from g2netpl.runs.prior import ScoreTable
 from g2netpl.runs.records import (
+    EVALUATION,
+    HISTORY,
+    MODEL,
+    RESULT,
+    RUN,
+    THRESHOLDS,
     Content,
     Epoch,
     Evaluation,
     Metrics,
     Result,
+    is_finished,
     read_json,
     read_training,
 )
-from g2netpl.runs.tables import PARTS, HeldOut, SavedLabels, read_held_out, read_saved_labels
-from g2netpl.runs.thresholds import Thresholds, Written
+from g2netpl.runs.tables import SPLITS, HeldOut, SavedLabels, read_held_out, read_saved_labels
+from g2netpl.runs.thresholds import StoredThresholds, Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import parse_record
 
-if TYPE_CHECKING:
-    from g2netpl.core.models import Model
-    from g2netpl.runs.prior import ScoreTable
-
 
 @dataclass(frozen=True)
 class Run(Classifier):
-    """A training, finished or not; every file is read when it is asked for, and once.
-
-    Its labels and figures can be had without torch, its network cannot.
-    """
+    """A training run, finished or not; every file is read once, when it is needed."""
 
     folder: Path
     about: Content  # run.json
-    prior: "ScoreTable | None" = None  # scores of the images, if it was trained with a file of them
+    prior: ScoreTable | None = None  # scores of the images, if it was trained with a file of them
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
@@ -57,12 +65,12 @@ class Run(Classifier):
 
     @property
     def name(self) -> str:
-        """The folder's own name."""
+        """The name of the folder."""
         return self.folder.resolve().name
 
     @cached_property
     def version(self) -> str:
-        """A name of its network, another one after each training."""
+        """A name of its network, different after each training run."""
         return f"{self.name}-{self.digest[:8]}"
 
     @cached_property
@@ -76,7 +84,7 @@ class Run(Classifier):
         return is_finished(self.folder)
 
     def check_finished(self) -> None:
-        """Refuse a run that has no results yet."""
+        """Reject a run without results."""
         if not self.is_finished:
             raise InputError(
                 f"{self.folder}: this run is not finished; go on with g2netpl train --resume"
@@ -94,17 +102,17 @@ class Run(Classifier):
 
     @property
     def mean(self) -> tuple[float, ...]:
-        """What is subtracted from the pixels of each colour."""
+        """Mean of the pixels, per colour."""
         return tuple(self.about["mean"])
 
     @property
     def std(self) -> tuple[float, ...]:
-        """What they are divided by after that."""
+        """Standard deviation of the pixels, per colour."""
         return tuple(self.about["std"])
 
     @property
     def expected_positives(self) -> float:
-        """k, per image."""
+        """Expected positives per image (k)."""
         return float(self.about["expected_positives"])
 
     @property
@@ -120,48 +128,45 @@ class Run(Classifier):
     @property
     def train_from(self) -> str | None:
         """The first trained block of a partial fine-tuning."""
-        return self.about["resolved"].get("train_from")  # type: ignore[no-any-return]
+        return cast(str | None, self.about["resolved"].get("train_from"))
 
     @cached_property
     def history(self) -> list[Epoch]:
         """The finished epochs; a last line that is just being written is left out."""
         path = self.folder / HISTORY
         lines = path.read_bytes().splitlines() if path.is_file() else []
-        records = []
-        for place, line in enumerate(lines, start=1):
-            try:
-                where = f"{path}:{place}: expected a line of JSON"
-                records.append(parse_record(Epoch, line, where))
-            except InputError:
-                if place < len(lines) or _is_json(line):
-                    raise
-        return records
+        if lines and not _is_json(lines[-1]):
+            lines.pop()
+        return [
+            parse_record(Epoch, line, f"{path}:{place}: expected a line of JSON")
+            for place, line in enumerate(lines, start=1)
+        ]
 
     @cached_property
     def result(self) -> Result:
-        """The figures."""
+        """The results."""
         return read_json(self.folder / RESULT, Result)
 
     @cached_property
     def evaluation(self) -> dict[str, Metrics]:
-        """The figures of every class, by part."""
-        path, parts = self.folder / EVALUATION, {}
-        for part, found in read_json(path, Evaluation).items():
-            if part in PARTS:
-                parts[part] = cast(Metrics, found)
-                average = parts[part]["average_precision"]
-                self._check_count(path, f"{part}: average_precision", average)
-        return parts
+        """Metrics of every class, by split."""
+        path, splits = self.folder / EVALUATION, {}
+        for split, metrics in read_json(path, Evaluation).items():
+            if split in SPLITS:
+                splits[split] = cast(Metrics, metrics)
+                average = splits[split]["average_precision"]
+                self._check_count(path, f"{split}: average_precision", average)
+        return splits
 
     @cached_property
     def thresholds(self) -> Thresholds:
         """Calibration and thresholds."""
         path = self.folder / THRESHOLDS
-        found = Thresholds.from_json(read_json(path, Written))
-        self._check_count(path, "thresholds", found.per_class)
-        if found.grounds:  # an older run has none
-            self._check_count(path, "grounds", found.grounds)
-        return found
+        thresholds = Thresholds.from_json(read_json(path, StoredThresholds))
+        self._check_count(path, "thresholds", thresholds.per_class)
+        if thresholds.reasons:
+            self._check_count(path, "reasons", thresholds.reasons)
+        return thresholds
 
     @cached_property
     def held_out(self) -> dict[str, HeldOut]:
@@ -175,15 +180,8 @@ class Run(Classifier):
         return read_saved_labels(self.folder, self.classes)
 
     @cached_property
-    def model(self) -> "Model":
+    def model(self) -> Model:
         """The model of the best epoch, on the CPU, in evaluation mode."""
-        import torch
-        from safetensors.torch import load
-
-        from g2netpl.core.methods import find_method
-        from g2netpl.core.models import build_backbone, build_model
-        from g2netpl.core.prior import prior_from_state
-
         config, path = self.config, self.folder / MODEL
         backbone = build_backbone(config.backbone, pretrained=False, image_size=config.image_size)
         try:
@@ -213,13 +211,9 @@ class Run(Classifier):
         max_unreadable: int | None = None,
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
-        """What the network says of lists of image files, one after the other."""
-        from g2netpl.core.inference import predict_all
-        from g2netpl.core.models import Model
-        from g2netpl.images.features import faster
-        from g2netpl.images.loader import ImageSource, Source, joined_sources
+        """Scores before calibration for lists of image files, one by one."""
 
-        def source(paths: Sequence[str]) -> Source:
+        def source(paths: Sequence[str]) -> ImageSource:
             most = len(paths) if max_unreadable is None else max_unreadable
             how = (self.config.image_size, self.mean, self.std)
             images = ImageSource(paths, *how, workers=workers, max_unreadable=most)
@@ -234,41 +228,33 @@ class Run(Classifier):
             yield predict_all(model, part, on_batch=on_batch)
 
     def observed(self) -> LabelTable:
-        """The images of the label file and what the training knew about them."""
+        """The images of the label file and what the training run knew about them."""
         labels = self.labels
         return LabelTable(labels.images, self.classes, labels.observed, groups=labels.groups)
 
     def has_soft_labels(self) -> npt.NDArray[np.bool_]:
-        """Which images of the label file have soft labels, and not predictions."""
+        """Which images of the label file have pseudo-labels, and not predictions."""
         return self.labels.has_soft.copy()
 
-    @overload
-    def soft_labels(self) -> npt.NDArray[np.float32]: ...
-    @overload
-    def soft_labels(self, as_frame: bool) -> Any: ...
     def soft_labels(self, as_frame: bool = False) -> Any:
         """The completed label table, (N, L) in the order of the label file.
 
-        `as_frame` gives a data frame of pandas: a row per image, a column per class.
+        `as_frame` gives a pandas data frame: a row per image, a column per class.
         """
         return self._framed(np.array(self.labels.completed, dtype=np.float32), as_frame)
 
-    @overload
-    def predictions(self) -> Scores: ...
-    @overload
-    def predictions(self, as_frame: bool) -> Any: ...
     def predictions(self, as_frame: bool = False) -> Any:
-        """What the network says of every image of the label file."""
-        return self._framed(self.labels.predicted.scores(), as_frame)
+        """Scores of every image of the label file, before calibration."""
+        return self._framed(self.labels.predictions(), as_frame)
 
     def _framed(self, values: Scores, as_frame: bool) -> Any:
-        return frame_of(values, self.labels.images, self.classes) if as_frame else values
+        return to_frame(values, self.labels.images, self.classes) if as_frame else values
 
-    def _check_count(self, path: Path, what: str, found: Sequence[object]) -> None:
-        if len(found) != len(self.classes):
+    def _check_count(self, path: Path, what: str, values: Sequence[object]) -> None:
+        if len(values) != len(self.classes):
             raise InputError(
                 f"{path}: {what}: expected one for each of {len(self.classes)} classes, got "
-                f"{len(found)}; train again"
+                f"{len(values)}; train again"
             )
 
 
@@ -281,7 +267,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def load_run(folder: str | Path) -> Run:
-    """Load a finished run; figures and thresholds that cannot be read are told at once."""
+    """Load a finished run; results and thresholds that cannot be read are reported at once."""
     run = Run.open(folder)
     _ = run.config
     run.check_finished()

@@ -1,9 +1,8 @@
-"""The tables of a finished training, per image and class: labels, soft labels, scores.
+"""The tables of a finished run, per image and class: labels, pseudo-labels, scores.
 
-What is missing, torn, or of another kind is one line that names the file.
+A missing, torn or wrong file is one line that names it.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
-from g2netpl.labels.io.writing import csv_writer
+from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.missingness import informative_rows, observed_alike
 from g2netpl.labels.table import (
     NEGATIVE,
@@ -21,41 +21,34 @@ from g2netpl.labels.table import (
     LabelMatrix,
     LabelTable,
     check_values,
+    per_class,
 )
-from g2netpl.runs.folder import CLASSES, HELD_OUT, LABELS, LOGITS, SOFT_LABELS
-from g2netpl.runs.thresholds import Thresholds, logits_of, sigmoid
+from g2netpl.runs.records import CLASSES, HELD_OUT, LABELS, LOGITS, SOFT_LABELS
+from g2netpl.runs.thresholds import Thresholds, logits_of
 from g2netpl.utils.arrays import Scores, first_line, read_npz, write_npz
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_write
 
-PARTS = ("validation", "test")
+SPLITS = ("validation", "test")
 
 Rows = slice | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """What the network says of every image; on disk, and read some images at a time."""
-
-    logits: npt.NDArray[np.float16]  # (N, L)
-
-    def scores(self, rows: Rows = slice(None), columns: Rows = slice(None)) -> Scores:
-        """Of some images and classes, in [0, 1]; NaN where an image could not be read."""
-        found = np.asarray(self.logits[rows][:, columns], dtype=np.float32)
-        return sigmoid(found).astype(np.float32)
-
-
-@dataclass(frozen=True)
 class SavedLabels:
-    """Labels, pseudo-labels and predictions of a finished run; the large ones mapped."""
+    """Labels, pseudo-labels and predictions of a finished run; the large ones are mapped."""
 
     images: tuple[str, ...]
     classes: tuple[str, ...]
-    observed: LabelMatrix  # (N, L): what the training knew
-    has_soft: npt.NDArray[np.bool_]  # (N,): images with soft labels, and not predictions
-    completed: npt.NDArray[np.float32]  # (N, L): observed, else soft label, else prediction
-    predicted: Predictions
-    groups: tuple[str, ...] | None = None  # (N,), as the training kept them together
+    observed: LabelMatrix  # (N, L): what the training run knew
+    has_soft: npt.NDArray[np.bool_]  # (N,): images with pseudo-labels, and not predictions
+    completed: npt.NDArray[np.float32]  # (N, L): observed, else pseudo-label, else prediction
+    logits: npt.NDArray[np.float16]  # (N, L)
+    groups: tuple[str, ...] | None = None  # (N,), as the training run kept them together
+
+    def predictions(self, rows: Rows = slice(None)) -> Scores:
+        """Scores of some images in [0, 1], before calibration; NaN if unreadable."""
+        return np.asarray(expit(np.asarray(self.logits[rows], dtype=np.float32)))
 
 
 def write_saved_labels(
@@ -66,7 +59,7 @@ def write_saved_labels(
     completed: Scores,
     predicted: Scores,
 ) -> None:
-    """Write the labels of a finished training."""
+    """Write the labels of a finished run."""
     logits = logits_of(predicted).astype(np.float16)
     for name, numbers in ((SOFT_LABELS, completed), (LOGITS, logits)):
         with atomic_write(folder / name) as file:
@@ -78,7 +71,7 @@ def write_saved_labels(
 
 
 def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
-    """Open the label files of a finished training; soft labels and predictions stay on disk."""
+    """Open the label files of a finished run; pseudo-labels and predictions stay on disk."""
     path = folder / LABELS
     arrays = _read_arrays(path, "images", "observed", "soft")
     try:
@@ -94,8 +87,7 @@ def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
     _check_table(path, observed, size, "i")
     _check_table(path, has_soft, size[:1], "b")
     completed, logits = (_open_table(folder / name, size) for name in (SOFT_LABELS, LOGITS))
-    said = (has_soft, completed, Predictions(logits))
-    return SavedLabels(images, classes, observed, *said, groups)
+    return SavedLabels(images, classes, observed, has_soft, completed, logits, groups)
 
 
 def _open_table(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:
@@ -110,31 +102,31 @@ def _open_table(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:
 
 def _check_table(path: Path, table: npt.NDArray[Any], size: tuple[int, ...], kind: str) -> None:
     if table.shape != size or table.dtype.kind != kind:
-        names = zip(size, ("images", "classes"), strict=False)
-        expected = " × ".join(f"{count} {name}" for count, name in names)
+        expected = " × ".join(f"{count}" for count in size)
         raise InputError(
-            f"{path}: expected {expected}, got {table.dtype} of shape {table.shape}; train again"
+            f"{path}: expected {expected} (images × classes), got {table.dtype} of shape "
+            f"{table.shape}; train again"
         )
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Images that the training did not learn from: their scores, and what is known of them."""
+    """Images that were not trained on: their scores, and what is known of them."""
 
     table: LabelTable
-    scores: Scores  # (N, L) in [0, 1], as the network gives them; NaN: not readable
+    scores: Scores  # (N, L) in [0, 1], before calibration; NaN if unreadable
 
     @property
     def truth(self) -> LabelMatrix:
         """What is known of the images that could be read."""
-        unread = np.isnan(self.scores).any(axis=1, keepdims=True)
-        return np.where(unread, UNOBSERVED, self.table.values).astype(np.int8)
+        unreadable = np.isnan(self.scores).any(axis=1, keepdims=True)
+        return np.where(unreadable, UNOBSERVED, self.table.values).astype(np.int8)
 
     def judged(self, k: float) -> "HeldOut | None":
-        """The images by which decisions can be judged, where k positives are expected in each.
+        """The images by which decisions can be measured, if k positives are expected in each.
 
-        All of them, or where positives are known far more often than negatives, those of which
-        everything is known; None without any.
+        All of them; or if positives are known far more often than negatives, those whose labels
+        are all known; None without any.
         """
         rows = np.arange(len(self.table))
         if not observed_alike(self.truth, k):
@@ -145,50 +137,46 @@ class HeldOut:
 def write_classes(
     folder: Path, classes: Sequence[str], thresholds: Thresholds, held_out: LabelTable | None
 ) -> None:
-    """A row per class: how it is decided, why, and by how many validation labels of each sign."""
+    """A row per class: its threshold, the reason for it, and the counts of validation labels."""
+    none = [0] * len(classes)
     counts = [
-        [0] * len(classes) if held_out is None else (held_out.values == sign).sum(axis=0).tolist()
+        none if held_out is None else per_class(held_out.values, sign).tolist()
         for sign in (POSITIVE, NEGATIVE)
     ]
-    text = io.StringIO()
-    write_row = csv_writer(text)
-    write_row(("class", "threshold", "decided by", "validation positives", "validation negatives"))
-    for row in zip(classes, thresholds.per_class, thresholds.grounds, *counts, strict=True):
-        write_row(row)
-    with atomic_write(folder / CLASSES) as file:
-        file.write(text.getvalue().encode())
+    header = ("class", "threshold", "decided by", "validation positives", "validation negatives")
+    rows = zip(classes, thresholds.per_class, thresholds.reasons, *counts, strict=True)
+    write_rows(folder / CLASSES, header, rows)
 
 
-def write_held_out(folder: Path, parts: Mapping[str, HeldOut]) -> None:
-    """Write the scores of the parts that a training had, some of PARTS."""
+def write_held_out(folder: Path, splits: Mapping[str, HeldOut]) -> None:
+    """Write the scores of the splits that a run had, some of SPLITS."""
     arrays: dict[str, npt.NDArray[Any]] = {}
-    for part, each in parts.items():
-        arrays[f"{part}_images"] = np.array(each.table.images)
-        arrays[f"{part}_logits"] = logits_of(each.scores).astype(np.float16)
-        arrays[f"{part}_truth"] = each.table.values
+    for split, held_out in splits.items():
+        arrays[f"{split}_images"] = np.array(held_out.table.images)
+        arrays[f"{split}_logits"] = logits_of(held_out.scores).astype(np.float16)
+        arrays[f"{split}_truth"] = held_out.table.values
     write_npz(folder / HELD_OUT, arrays)
 
 
 def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut]:
-    """What was kept, by part."""
+    """What was kept, by split."""
     path = folder / HELD_OUT
-    arrays, parts = _read_arrays(path), {}
-    for part in PARTS:
-        if f"{part}_logits" not in arrays:
+    arrays, splits = _read_arrays(path), {}
+    for split in SPLITS:
+        if f"{split}_logits" not in arrays:
             continue
         try:
             names, logits, truth = (
-                arrays[f"{part}_{key}"] for key in ("images", "logits", "truth")
+                arrays[f"{split}_{key}"] for key in ("images", "logits", "truth")
             )
-            table = LabelTable(tuple(str(name) for name in names), classes, truth)
+            table = LabelTable(tuple(map(str, names)), classes, truth)
             if logits.shape != truth.shape or logits.dtype.kind != "f":
-                raise ValueError(f"{part}_logits: expected {truth.shape}, got {logits.shape}")
+                raise ValueError(f"{split}_logits: expected {truth.shape}, got {logits.shape}")
         except (KeyError, TypeError, ValueError, InputError) as problem:
-            raise InputError(
-                f"{path}: cannot be read ({first_line(problem)}); train again"
-            ) from None
-        parts[part] = HeldOut(table, sigmoid(logits.astype(np.float64)).astype(np.float32))
-    return parts
+            line = first_line(problem)
+            raise InputError(f"{path}: cannot be read ({line}); train again") from None
+        splits[split] = HeldOut(table, expit(logits.astype(np.float64)).astype(np.float32))
+    return splits
 
 
 def _read_arrays(path: Path, *needed: str) -> dict[str, Any]:

@@ -1,121 +1,121 @@
 """From scores to labels: calibration and one threshold per class, stored with the model.
 
-Scores of networks trained on partial labels rank well but their level means little: G²NetPL with
-one positive per image predicts 33 positives per image where 3 are right. So a calibrated score is
-sigmoid(logit / temperature + shift), and decisions compare it with a threshold per class.
+Scores of networks trained on partial labels rank well, but their level means little: G²NetPL with
+one positive per image predicts 33 positives per image instead of 3. So a calibrated score is
+sigmoid(logit / temperature + shift), and labels are decided by a threshold per class.
 
-With clean validation labels of both signs, temperature and shift minimise the log loss there, and
-thresholds maximise F1, or hold a precision (`bounds`). For F1 a class with few positives leans on
-the threshold of all classes together: its own counts n / (n + 10). Without negatives (tags), shift
-and threshold are set so that the expected number of positives per image, k, comes out; the figures
-are in dev/log/scores-and-thresholds.md.
+If validation labels have positives and negatives missing at random, temperature and shift minimise
+the log loss there, and thresholds maximise F1 or guarantee a precision (`precision_bounds`). For
+F1, the threshold of a class with n positives is its own by n / (n + 10), else that of all classes
+together. Without negatives (tags), shift and threshold are set so that k positives per image are
+expected.
 """
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, NotRequired, cast
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, logit, softmax
 from typing_extensions import TypedDict
 
 from g2netpl.labels.missingness import informative_rows
-from g2netpl.labels.table import NEGATIVE, POSITIVE
-from g2netpl.runs.bounds import (
-    bounded_thresholds,
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_image
+from g2netpl.runs.precision_bounds import (
+    guaranteed_thresholds,
     halfway_down,
-    joined,
     known_columns,
+    missing_labels,
+    pool,
     ranked_scores,
 )
-from g2netpl.runs.single_label import chances_of_one, likeliest, temperature_of_one
+from g2netpl.runs.single_label import argmax_mask, single_label_temperature
+from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import check_record
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _LARGEST_LOGIT = 30.0
+_MOST_OBSERVED = 0.95  # fraction of the positives or negatives taken to be observed, at most
 
 Floats = npt.NDArray[np.float64]
-Scores = npt.NDArray[np.float32]
-Truth = npt.NDArray[np.int8]
+Validation = tuple[Scores, LabelMatrix]  # scores before calibration, and what is known
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How the scores of a network become probabilities, and probabilities labels."""
+    """How scores become probabilities, and probabilities labels."""
 
     temperature: float
     shift: float
     per_class: tuple[float | None, ...]  # on calibrated scores; None: the class is never proposed
     rule: str
     basis: str  # what they were chosen on, for people
-    by_draw: bool = False  # scores are chances by themselves, of a network of shares
-    grounds: tuple[str, ...] = ()  # what each threshold rests on, as "kind: more"; () of an old run
-    single_label: bool = False  # an image has one class, the likeliest; chances add up to 1
+    is_sampled: bool = False  # calibrated by tags only, with the sampled-positive head
+    reasons: tuple[str, ...] = ()  # of each threshold, as "kind: more"
+    single_label: bool = False  # an image has one class, the most probable
 
     def __str__(self) -> str:
-        return f"thresholds: {self.rule}, by {self.basis}{self._told_of_kinds()}"
+        text = f"thresholds: {self.rule}, by {self.basis}"
+        never = sum(limit is None for limit in self.per_class)
+        if "," in self.kinds:
+            return f"{text}; of {len(self.per_class)} classes {self.kinds}"
+        return f"{text}; {never} of {len(self.per_class)} classes never proposed" if never else text
 
     @property
     def kinds(self) -> str:
         """How many classes are decided in which way."""
-        ways = Counter(ground.partition(":")[0] for ground in self.grounds)
+        ways = Counter(reason.partition(":")[0] for reason in self.reasons)
         return ", ".join(f"{count} {kind}" for kind, count in ways.most_common())
 
-    def _told_of_kinds(self) -> str:
-        if "," in self.kinds:
-            return f"; of {len(self.per_class)} classes {self.kinds}"
-        never = sum(each is None for each in self.per_class)
-        return f"; {never} of {len(self.per_class)} classes are never proposed" if never else ""
-
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
-        """Scores that can be read as probabilities; NaN stays NaN."""
-        if self.single_label:
-            return chances_of_one(logits_of(scores) / self.temperature)
-        moved: Scores = sigmoid(logits_of(scores) / self.temperature + self.shift).astype(
-            np.float32
-        )
-        return moved
+        """Scores as probabilities; NaN stays NaN."""
+        logits = logits_of(scores) / self.temperature
+        calibrated = softmax(logits, axis=1) if self.single_label else expit(logits + self.shift)
+        return cast(Scores, calibrated.astype(np.float32))
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether they hold a precision, by validation labels."""
-        return self.rule.startswith("precision:") and not self.by_draw
+    def is_guaranteed(self) -> bool:
+        """Whether they guarantee a precision, by validation labels."""
+        return self.rule.startswith("precision:") and not self.is_sampled
 
     @property
-    def by_network(self) -> bool:
-        """Whether the network alone decides, also of images that have soft labels."""
-        return self.by_draw or self.single_label or self.is_bounded
+    def overrides_pseudo_labels(self) -> bool:
+        """Whether the network decides, also about images that have pseudo-labels."""
+        return self.is_sampled or self.single_label or self.is_guaranteed
 
     @property
     def limits(self) -> Floats:
-        """The thresholds as numbers; a class that is never proposed has an infinite one."""
-        return np.array([np.inf if each is None else each for each in self.per_class])
+        """The thresholds as numbers; infinite for a class that is never proposed."""
+        return np.array([np.inf if limit is None else limit for limit in self.per_class])
 
     def decide(self, calibrated: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Which labels are proposed."""
+        """Which labels are positive."""
         decided: npt.NDArray[np.bool_] = np.asarray(calibrated) >= self.limits
-        return decided & likeliest(calibrated) if self.single_label else decided
+        return decided & argmax_mask(calibrated) if self.single_label else decided
 
-    def to_json(self) -> "Written":
+    def to_json(self) -> "StoredThresholds":
         """Plain values for decisions.json."""
-        content = {**asdict(self), "thresholds": self.per_class}
-        del content["per_class"]
-        return cast(Written, content)
+        content = asdict(self)
+        content["thresholds"] = content.pop("per_class")
+        return cast(StoredThresholds, content)
 
     @classmethod
     def from_json(cls, content: object, where: str = "decisions") -> "Thresholds":
-        """The way back; what is no such content is one line that starts with `where`."""
-        found: dict[str, Any] = {**check_record(Written, content, where)}
-        found["per_class"] = tuple(found["thresholds"])
-        found["grounds"] = tuple(found.get("grounds", ()))
-        return cls(**{each.name: found[each.name] for each in fields(cls) if each.name in found})
+        """Read what `to_json` gives; errors start with `where`."""
+        stored: dict[str, Any] = {**check_record(StoredThresholds, content, where)}
+        stored["per_class"] = tuple(stored["thresholds"])
+        stored["reasons"] = tuple(stored.get("reasons", ()))
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: stored[name] for name in names if name in stored})
 
 
-class Written(TypedDict):
+class StoredThresholds(TypedDict):
     """decisions.json."""
 
     temperature: Annotated[FiniteFloat, Field(gt=0)]
@@ -123,9 +123,84 @@ class Written(TypedDict):
     thresholds: Sequence[float | None]
     rule: str
     basis: str
-    by_draw: NotRequired[bool]
-    grounds: NotRequired[Sequence[str]]
+    is_sampled: NotRequired[bool]
+    reasons: NotRequired[Sequence[str]]
     single_label: NotRequired[bool]
+
+
+@dataclass(frozen=True)
+class ConfidentThresholds:
+    """From which probabilities labels are filled in; `negative` compares 1 − probability."""
+
+    positive: Thresholds
+    negative: Thresholds
+    least: float  # probability of a negative: most labels are negative anyway
+    missing: str = ""  # which validation labels are too few for positives
+
+    def decide(self, probabilities: Scores) -> LabelMatrix:
+        """1 or 0 if a label is confident, else −1."""
+        absent = 1 - probabilities
+        values = np.full(probabilities.shape, UNOBSERVED, dtype=np.int8)
+        values[self.negative.decide(absent) & (absent >= self.least)] = NEGATIVE
+        values[self.positive.decide(probabilities)] = POSITIVE
+        return values
+
+    def __str__(self) -> str:
+        return (
+            f"confident by {self.positive.basis}, of {len(self.positive.per_class)} classes: "
+            f"positives {self.positive.kinds}; negatives {self.negative.kinds}"
+        )
+
+
+def confident_thresholds(
+    confidence: float,
+    thresholds: Thresholds,
+    validation: Validation | None,
+    observed: LabelMatrix,
+    k: float,
+) -> ConfidentThresholds | None:
+    """Thresholds at which `confidence` holds among unobserved labels; None without negatives.
+
+    If half of the positives are observed, half as many are left to find among as many mistakes.
+    So the odds on validation must be higher, by (1 − observed fraction of the negatives) /
+    (1 − observed fraction of the positives).
+    """
+    if validation is None or thresholds.is_sampled:
+        return None
+    scores, truth = _informative(validation, k)
+    if not len(truth):
+        return None
+    probabilities = thresholds.calibrate(scores)
+    seen, seen_negative = observed_fractions(observed, truth)
+    odds = confidence / (1 - confidence)
+    flipped = np.where(truth == UNOBSERVED, truth, 1 - truth).astype(np.int8)
+    both: list[Thresholds] = []
+    missing = ""
+    for values, labels, ratio in (
+        (probabilities, truth, (1 - seen_negative) / (1 - seen)),
+        (1 - probabilities, flipped, max((1 - seen) / (1 - seen_negative), 1.0)),
+    ):
+        target = odds * ratio / (1 + odds * ratio)
+        columns = known_columns(values, labels)
+        limits, reasons = guaranteed_thresholds(columns, target)
+        if not both:
+            missing = missing_labels(columns, target, limits)
+        basis, rule = f"{len(truth):,} validation images", f"precision:{target:.3g}"
+        one = replace(thresholds, per_class=tuple(limits), reasons=tuple(reasons), basis=basis)
+        both.append(replace(one, rule=rule, single_label=False))
+    return ConfidentThresholds(both[0], both[1], confidence, missing)
+
+
+def observed_fractions(observed: LabelMatrix, truth: LabelMatrix) -> tuple[float, float]:
+    """Which fractions of all positives and negatives are known on images with unknown labels."""
+    rows = per_image(observed) < observed.shape[1]
+    known = np.maximum((truth != UNOBSERVED).sum(axis=0), 1)
+    fractions = []
+    for sign in (POSITIVE, NEGATIVE):
+        expected = rows.sum() * ((truth == sign).sum(axis=0) / known).sum()
+        fraction = float(per_image(observed, sign)[rows].sum() / max(expected, 1e-9))
+        fractions.append(min(fraction, _MOST_OBSERVED))
+    return fractions[0], fractions[1]
 
 
 def parse_rule(text: str) -> tuple[str, float]:
@@ -144,44 +219,50 @@ def parse_rule(text: str) -> tuple[str, float]:
     return name, target
 
 
-def choose(
-    rule: str,
-    validation: tuple[Scores, Truth] | None,
-    scores: Scores,
-    k: float,
-) -> Thresholds:
-    """Calibrate and choose thresholds; `scores` are those of the images that k speaks of."""
+def choose(rule: str, validation: Validation | None, scores: Scores, k: float) -> Thresholds:
+    """Calibrate and choose thresholds; `scores` are those of the images with k positives each."""
     name, target = parse_rule(rule)
     if name != "expected" and validation is not None:
-        rows = informative_rows(validation[1], k, validation[0])
-        if len(rows):
-            return _by_validation(name, target, validation[0][rows], validation[1][rows])
+        chosen = _informative(validation, k)
+        if len(chosen[1]):
+            return _by_validation(name, target, *chosen)
     known = scores[~np.isnan(scores).any(axis=1)]
     shift = _matching_shift(known, k)
-    threshold = matching_threshold(sigmoid(logits_of(known) + shift), k)
+    threshold = matching_threshold(expit(logits_of(known) + shift), k)
     basis = f"k = {k:.2f} expected positives per image"
     if name != "expected":
         why = "no validation images" if validation is None else "no negatives missing at random"
         basis += f" (not {rule}: {why} to choose by)"
     classes = scores.shape[1]
-    grounds = ("k: one threshold for all classes",) * classes
-    return Thresholds(1.0, shift, (threshold,) * classes, "expected", basis, grounds=grounds)
+    reasons = ("k: one threshold for all classes",) * classes
+    return Thresholds(1.0, shift, (threshold,) * classes, "expected", basis, reasons=reasons)
 
 
-def choose_one(validation: tuple[Scores, Truth] | None, classes: int) -> Thresholds:
-    """Every image gets its likeliest class; how sharp the chances are, validation tells."""
-    temperature, basis = 1.0, "its scores alone, uncalibrated: no validation images"
+def choose_single_label(validation: Validation | None, classes: int) -> Thresholds:
+    """Every image gets its most probable class; validation tells how sharp probabilities are."""
+    temperature, basis = 1.0, "its scores only, uncalibrated: no validation images"
     if validation is not None:
-        temperature = temperature_of_one(logits_of(validation[0]), validation[1])
+        temperature = single_label_temperature(logits_of(validation[0]), validation[1])
         basis = f"its scores, calibrated on {len(validation[1]):,} validation images"
-    grounds = ("one of: the likeliest class of the image",) * classes
-    told = ("one class per image", basis)
+    reasons = ("single label: the most probable class of the image",) * classes
     limits: tuple[float | None, ...] = (0.0,) * classes
-    return Thresholds(temperature, 0.0, limits, *told, grounds=grounds, single_label=True)
+    rule = "one class per image"
+    return Thresholds(temperature, 0.0, limits, rule, basis, reasons=reasons, single_label=True)
+
+
+def choose_sampled(rule: str, classes: int, k: float, expected: float | None = None) -> Thresholds:
+    """Thresholds on probabilities of the sampled-positive head; `expected` per image, if not k."""
+    name, target = parse_rule(rule)
+    limit, text = (target, rule) if name == "precision" else (0.5, "probability ≥ 0.5")
+    basis = f"probabilities scaled to {k:.2f} expected positives per image"
+    if expected is not None and abs(expected - k) > 0.01 * k:
+        basis += f" ({expected:.2f} after images that show no class)"
+    reasons = (f"sampled: a probability of {limit:g} or more, no validation labels",) * classes
+    return Thresholds(1.0, 0.0, (limit,) * classes, text, basis, is_sampled=True, reasons=reasons)
 
 
 def matching_threshold(scores: npt.ArrayLike, k: float) -> float:
-    """The threshold that proposes k labels per image on average, as nearly as ties let it."""
+    """The threshold that proposes k labels per image on average, as nearly as ties allow."""
     values = np.asarray(scores, dtype=np.float64)
     if not values.size:
         return 0.5
@@ -194,23 +275,22 @@ def matching_threshold(scores: npt.ArrayLike, k: float) -> float:
     return float((distinct[nearest] + below) / 2)
 
 
-def calibration(scores: npt.ArrayLike, truth: Truth) -> tuple[float, float]:
+def calibration(scores: npt.ArrayLike, truth: LabelMatrix) -> tuple[float, float]:
     """Temperature and shift that minimise the log loss over known labels."""
-    from scipy.optimize import minimize
-
-    logits, labels = _known(scores, truth)
+    known = truth != UNOBSERVED
+    logits, labels = logits_of(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(float)
     if not 0 < labels.sum() < len(labels):
         return 1.0, 0.0
 
     def loss(values: Floats) -> tuple[float, Floats]:
         moved = math.exp(-values[0]) * logits + values[1]
-        wrong = sigmoid(moved) - labels
+        wrong = expit(moved) - labels
         cost = np.logaddexp(0.0, moved) - labels * moved
         slopes = [-(wrong * (moved - values[1])).mean(), wrong.mean()]
         return float(cost.mean()), np.array(slopes)
 
-    found = minimize(loss, np.zeros(2), jac=True, bounds=[(-4, 4), (-20, 20)]).x
-    return float(math.exp(found[0])), float(found[1])
+    best = minimize(loss, np.zeros(2), jac=True, bounds=[(-4, 4), (-20, 20)]).x
+    return float(math.exp(best[0])), float(best[1])
 
 
 def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
@@ -218,72 +298,54 @@ def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
     ranked, hits, chosen = ranked_scores(scores, labels)
     if not len(ranked) or hits[-1] == 0:
         return None
-    return halfway_down(ranked, int(np.argmax(2 * hits / (chosen + hits[-1]))))
+    return halfway_down(ranked, int(np.argmax(2.0 * hits / (chosen + hits[-1]))))
 
 
-def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> Thresholds:
+def _informative(validation: Validation, k: float) -> Validation:
+    """The validation images by whose labels thresholds can be chosen."""
+    scores, truth = validation
+    rows = informative_rows(truth, k, scores)
+    return scores[rows], truth[rows]
+
+
+def _by_validation(name: str, target: float, scores: Scores, truth: LabelMatrix) -> Thresholds:
     readable = ~np.isnan(scores).any(axis=1)
     scores, truth = scores[readable], truth[readable]
     temperature, shift = calibration(scores, truth)
-    plain = Thresholds(temperature, shift, (), name, "")
-    calibrated = plain.calibrate(scores)
-    columns = known_columns(calibrated, truth)
-    if name == "f1":
-        common = f1_threshold(*joined(columns))
-        limits = [_leaning(f1_threshold(*column), common, column[1]) for column in columns]
-        grounds = [
-            _leaning_words(limit, column[1]) for limit, column in zip(limits, columns, strict=True)
-        ]
-    else:
+    columns = known_columns(Thresholds(temperature, shift, (), name, "").calibrate(scores), truth)
+    if name == "precision":
         name = f"precision:{target:g}"
-        limits, grounds = bounded_thresholds(columns, target)
+        limits, reasons = guaranteed_thresholds(columns, target)
+    else:
+        common = f1_threshold(*pool(columns))
+        limits = [_shrunk(f1_threshold(*column), common, column[1]) for column in columns]
+        reasons = ["never: no class has a positive"] * len(columns)
+        if common is not None:
+            positives = [int(labels.sum()) for _, labels in columns]
+            reasons = [f"F1: {n / (n + _FEW):.0%} its own, at {n} positives" for n in positives]
     basis = f"{len(truth):,} validation images"
-    return Thresholds(temperature, shift, tuple(limits), name, basis, grounds=tuple(grounds))
+    return Thresholds(temperature, shift, tuple(limits), name, basis, reasons=tuple(reasons))
 
 
-def _leaning(own: float | None, common: float | None, labels: Floats) -> float | None:
-    """A class's own threshold, drawn to the common one where it rests on few positives."""
+def _shrunk(own: float | None, common: float | None, labels: Floats) -> float | None:
+    """A class's own threshold, moved towards the common one if it has few positives."""
     if own is None or common is None:
         return common
     weight = float(labels.sum() / (labels.sum() + _FEW))
-    return float(sigmoid(weight * logits_of(own) + (1 - weight) * logits_of(common)))
-
-
-def _leaning_words(limit: float | None, labels: Floats) -> str:
-    positives = int(labels.sum())
-    if limit is None:
-        return "never: no class has a positive"
-    return f"F1: its own counts {positives / (positives + _FEW):.0%}, at {positives} positives"
+    return float(expit(weight * logits_of(own) + (1 - weight) * logits_of(common)))
 
 
 def _matching_shift(scores: Scores, k: float) -> float:
     """The shift of all logits at which k positives per image are expected."""
-    from scipy.optimize import brentq
-
     logits = logits_of(scores)
     if not logits.size or not 0 < k < logits.shape[1]:
         return 0.0
     reach = 2 * _LARGEST_LOGIT
-    return float(brentq(lambda move: sigmoid(logits + move).sum(axis=1).mean() - k, -reach, reach))
-
-
-def sigmoid(logits: npt.NDArray[np.floating]) -> Floats:
-    """Scores of logits."""
-    below = np.exp(-np.abs(logits))
-    level: Floats = np.where(logits >= 0, 1.0, below) / (1.0 + below)
-    return level
+    return float(brentq(lambda move: expit(logits + move).sum(axis=1).mean() - k, -reach, reach))
 
 
 def logits_of(scores: npt.ArrayLike) -> Floats:
     """Logits of scores, no larger than 30; NaN stays NaN."""
     values = np.asarray(scores, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        clipped: Floats = np.clip(
-            np.log(values) - np.log1p(-values), -_LARGEST_LOGIT, _LARGEST_LOGIT
-        )
+    clipped: Floats = np.clip(logit(values), -_LARGEST_LOGIT, _LARGEST_LOGIT)
     return clipped
-
-
-def _known(scores: npt.ArrayLike, truth: Truth) -> tuple[Floats, Floats]:
-    known = (truth == POSITIVE) | (truth == NEGATIVE)
-    return logits_of(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(np.float64)

@@ -28,144 +28,114 @@ Mode = Literal[PhaseMode, "lp-ft"]
 AskedMode = Literal[Mode, "auto"]
 
 
+def key(default: Any, description: str, **limits: Any) -> Any:
+    """A key of the configuration with its default (`...`: none), description and limits."""
+    return Field(default=default, description=description, **limits)
+
+
 class TrainConfig(Options):
     """What a training run depends on, given labels and images."""
 
-    single_label: bool = Field(
-        default=False,
-        description="one class per image: its tag is its only class, and every image gets its "
-        "most probable class",
+    single_label: bool = key(
+        False,
+        "one class per image: its tag is its only class, and every image gets its most probable "
+        "class",
     )
-    method: str = Field(default="g2netpl", description="training method; see g2netpl methods")
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="options of the method; see g2netpl methods NAME"
+    method: str = key("g2netpl", "training method; see g2netpl methods")
+    options: dict[str, Any] = key({}, "options of the method; see g2netpl methods NAME")
+    annotation: Literal["auto", "sampled", "random", "complete"] | None = key(
+        None,
+        "how labels came to be observed; sampled: tags, random: positives and negatives missing "
+        "at random (default: that of the method)",
     )
-    annotation: Literal["auto", "sampled", "random", "complete"] | None = Field(
-        default=None,
-        description="how labels came to be observed; sampled: tags, random: positives and "
-        "negatives missing at random (default: that of the method)",
+    setting: str = key(
+        "own",
+        "labels to hide for an experiment: full, fspl, sspl:0.2, known:0.1, positives:1+1, "
+        "biased:frequency",
     )
-    setting: str = Field(
-        default="own",
-        description="labels to hide for an experiment: full, fspl, sspl:0.2, known:0.1, "
-        "positives:1+1, biased:frequency",
+    mode: AskedMode = key(
+        "auto",
+        "trained layers; linear: the head, partial: the upper blocks too, lp-ft: linear, then "
+        "full; auto: linear for a pretrained backbone without a GPU, else full",
     )
-    mode: AskedMode = Field(
-        default="auto",
-        description="trained layers; linear: the head, partial: the upper blocks too, lp-ft: "
-        "linear, then full; auto: linear for a pretrained backbone without a GPU, else full",
+    train_from: str | None = key(
+        None,
+        "first trained block with partial or lp-ft, such as blocks.5 (default: about the last "
+        "fifth of the compute)",
     )
-    train_from: str | None = Field(
-        default=None,
-        description="first trained block with partial or lp-ft, such as blocks.5 (default: about "
-        "the last fifth of the compute)",
+    backbone: str = key("lite0", "tiny, lite0, lite1, lite2, or any model of timm")
+    pretrained: bool = key(True, "start from pretrained weights")
+    weights: str | None = key(None, "weights of the backbone, .safetensors or .pth")
+    prior: str = key(
+        "auto",
+        "scores of the classes before training; names: class names and the backbone's ImageNet "
+        "classifier, none, a FILE of scores (image x class), auto: names if possible",
     )
-    backbone: str = Field(
-        default="lite0", description="tiny, lite0, lite1, lite2, or any model of timm"
+    names: str | None = key(None, "corrected table of check --names-out (default: matched)")
+    hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=WIDEST)
+    image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=LARGEST_IMAGE)
+    augment: Literal[Augment, "pair"] = key(
+        "paper",
+        "augmentation; paper: mirrored, weak: also shifted, strong: also distorted, pair: "
+        "pseudo-labels from weak, training on strong",
     )
-    pretrained: bool = Field(default=True, description="start from pretrained weights")
-    weights: str | None = Field(
-        default=None, description="weights of the backbone, .safetensors or .pth"
-    )
-    prior: str = Field(
-        default="auto",
-        description="scores of the classes before training; names: class names and the "
-        "backbone's ImageNet classifier, none, a FILE of scores (image x class), auto: names "
-        "if possible",
-    )
-    names: str | None = Field(
-        default=None, description="corrected table of check --names-out (default: matched)"
-    )
-    hidden: int = Field(
-        default=0, ge=0, le=WIDEST, description="width of a hidden layer before the head; 0: none"
-    )
-    image_size: int = Field(
-        default=224, ge=16, le=LARGEST_IMAGE, description="pixels a side; images are squashed"
-    )
-    augment: Literal[Augment, "pair"] = Field(
-        default="paper",
-        description="augmentation; paper: mirrored, weak: also shifted, strong: also distorted, "
-        "pair: pseudo-labels from weak, training on strong",
-    )
-    max_unreadable: int | None = Field(
-        default=None,
-        ge=0,
-        description="unreadable images allowed (default: 0.1 %, at least 1)",
+    max_unreadable: int | None = key(
+        None, "unreadable images allowed (default: 0.1 %, at least 1)", ge=0
     )
 
-    epochs: int | None = Field(
-        default=None,
+    epochs: int | None = key(
+        None,
+        "epochs; with lp-ft those after the linear ones (default: 10; linear and partial at "
+        "least 500 steps)",
         ge=1,
         le=MOST_EPOCHS,
-        description="epochs; with lp-ft those after the linear ones (default: 10; linear and "
-        "partial at least 500 steps)",
     )
-    linear_epochs: int = Field(
-        default=25, ge=1, le=MOST_EPOCHS, description="linear epochs of lp-ft"
+    linear_epochs: int = key(25, "linear epochs of lp-ft", ge=1, le=MOST_EPOCHS)
+    solver: Literal["lbfgs", "epochs"] = key(
+        "lbfgs",
+        "training of a linear softmax; lbfgs: solved, with weight decay, factor of the prior "
+        "and sharpness chosen by held-out tags, epochs: by the optimizer",
     )
-    solver: Literal["lbfgs", "epochs"] = Field(
-        default="lbfgs",
-        description="training of a linear softmax; lbfgs: solved, with weight decay, factor of the "
-        "prior and sharpness chosen by held-out tags, epochs: by the optimizer",
-    )
-    weight_decay: float = Field(
-        default=0.0, ge=0, lt=1, description="weight decay of the optimizer"
-    )
-    batch_size: int = Field(default=16, ge=1, le=LARGEST_BATCH, description="images per step")
-    learning_rate: float | None = Field(
-        default=None,
+    weight_decay: float = key(0.0, "weight decay of the optimizer", ge=0, lt=1)
+    batch_size: int = key(16, "images per step", ge=1, le=LARGEST_BATCH)
+    learning_rate: float | None = key(
+        None,
+        "learning rate of the last phase (default: 1e-4; linear 1e-3, less below batch size 64)",
         gt=0,
-        lt=1e38,  # single precision
-        description="learning rate of the last phase (default: 1e-4; linear 1e-3, less below "
-        "batch size 64)",
+        lt=1e38,
     )
-    optimizer: str = Field(default="adam", description="any optimizer of timm")
-    ema: float | None = Field(
-        default=None,
+    optimizer: str = key("adam", "any optimizer of timm")
+    ema: float | None = key(
+        None,
+        "decay of averaged weights, such as 0.999, which are evaluated and saved (default: none)",
         gt=0,
         lt=1,
-        description="decay of averaged weights, such as 0.999, which are evaluated and saved "
-        "(default: none)",
     )
-    validation: float = Field(
-        default=0.2, ge=0, lt=1, description="fraction of images held out to choose the epoch"
+    validation: float = key(0.2, "fraction of images held out to choose the epoch", ge=0, lt=1)
+    expected_positives: float | Literal["truth", "estimate"] = key(
+        "estimate",
+        "expected positives per image (k): a number, estimate, or truth (of full labels)",
     )
-    expected_positives: float | Literal["truth", "estimate"] = Field(
-        default="estimate",
-        description="expected positives per image (k): a number, estimate, or truth (of full "
-        "labels)",
+    thresholds: str = key(
+        "f1", "rule for decisions: f1 or precision:P on validation, or expected (k)"
     )
-    thresholds: str = Field(
-        default="f1",
-        description="rule for decisions: f1 or precision:P on validation, or expected (k)",
+    patience: int = key(3, "epochs at equilibrium before training stops; 0: never", ge=0)
+    regret_tolerance: float = key(1e-3, "largest regret of the pseudo-labels at equilibrium", gt=0)
+    movement_tolerance: float = key(
+        1e-3, "largest movement of the pseudo-labels at equilibrium", gt=0
     )
-    patience: int = Field(
-        default=3, ge=0, description="epochs at equilibrium before training stops; 0: never"
+    seed: int = key(0, "seed of splits, masks, start, order, augmentation", ge=0, lt=2**31)
+    shuffle: Literal["shards", "images"] = key(
+        "shards",
+        "order of an epoch; shards: images of shards are shuffled within blocks of shards, "
+        "images: all images are shuffled",
     )
-    regret_tolerance: float = Field(
-        default=1e-3, gt=0, description="largest regret of the pseudo-labels at equilibrium"
+    workers: int = key(2, "image loader processes", ge=0, le=MOST_PROCESSES)
+    device: Literal["auto", "cpu"] = key("auto", "auto: a GPU if there is one")
+    precision: Literal["float32", "bf16", "fp16"] = key(
+        "float32", "number format of training; fp16 needs a GPU"
     )
-    movement_tolerance: float = Field(
-        default=1e-3, gt=0, description="largest movement of the pseudo-labels at equilibrium"
-    )
-    seed: int = Field(
-        default=0, ge=0, lt=2**31, description="seed of splits, masks, start, order, augmentation"
-    )
-    shuffle: Literal["shards", "images"] = Field(
-        default="shards",
-        description="order of an epoch; shards: images of shards are shuffled within blocks of "
-        "shards, images: all images are shuffled",
-    )
-    workers: int = Field(default=2, ge=0, le=MOST_PROCESSES, description="image loader processes")
-    device: Literal["auto", "cpu"] = Field(
-        default="auto", description="auto: a GPU if there is one"
-    )
-    precision: Literal["float32", "bf16", "fp16"] = Field(
-        default="float32", description="number format of training; fp16 needs a GPU"
-    )
-    cache: str | None = Field(
-        default=None, description="folder for computed features (default: ~/.cache/g2netpl)"
-    )
+    cache: str | None = key(None, "folder for computed features (default: ~/.cache/g2netpl)")
 
     _none = field_validator("learning_rate", "ema", "max_unreadable", mode="before")(none_from_text)
 

@@ -20,7 +20,7 @@ from g2netpl.core.inference import compute_all
 from g2netpl.images.loader import Source, Subset
 from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import POSITIVE, per_image
-from g2netpl.runs.chances import count_to_expect, sharpness_by_names, shown_by_vectors
+from g2netpl.runs.presence_calibration import best_sharpness, learn_shown, matching_count
 from g2netpl.training.trainer import Trainer
 from g2netpl.utils.arrays import Scores
 
@@ -43,9 +43,9 @@ def calibrate(trainer: Trainer) -> None:
     softmax, sigmoids = _both_parts(trainer, trainer.inputs.training(trainer.mode))
     sharpness = chosen if trainer.is_solved else 1.0
     if held is not None and not trainer.is_solved:
-        sharpness = sharpness_by_names(_both_parts(trainer, held.source)[0], held.truth)
+        sharpness = best_sharpness(_both_parts(trainer, held.source)[0], held.truth)
     shown = _learn_shown(trainer, head)
-    head.calibrate(sharpness, count_to_expect(softmax, sharpness, trainer.k, sigmoids, shown))
+    head.calibrate(sharpness, matching_count(softmax, sharpness, trainer.k, sigmoids, shown))
     for state in (trainer.last_model, trainer.state.best_model):
         calibrated = trainer.model.state_dict()
         state.update({name: calibrated[name].cpu().clone() for name in _BUFFERS})
@@ -80,7 +80,7 @@ def _learn_shown(trainer: Trainer, head: SampledPositiveHead) -> npt.NDArray[np.
     features = compute_all(trainer.model, lambda images, _: trainer.model.backbone(images), source)
     readable = np.isfinite(features).all(axis=1)
     asked = np.flatnonzero(readable & (has_tag | is_unknown)[rows])[:_MOST]
-    found = shown_by_vectors(features[asked], has_tag[rows[asked]])
+    found = learn_shown(features[asked], has_tag[rows[asked]])
     if found is None:
         return None
     weights, bias = found

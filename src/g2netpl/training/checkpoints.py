@@ -23,8 +23,7 @@ from torch import Tensor
 
 from g2netpl.core.algorithm import Batch
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import CHECKPOINTS, HISTORY, NON_FINITE
-from g2netpl.runs.records import write_history
+from g2netpl.runs.records import CHECKPOINTS, HISTORY, NON_FINITE, write_history
 from g2netpl.training.trainer import Callback, Trainer
 from g2netpl.utils import distributed
 from g2netpl.utils.errors import InputError

@@ -19,8 +19,8 @@ from g2netpl.labels.files import of_each
 from g2netpl.labels.missingness import infer_mechanism, informative_rows
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import POSITIVE, LabelTable, per_class
-from g2netpl.runs.bounds import fewest_positives
 from g2netpl.runs.config import PATHS, RunConfig, is_path
+from g2netpl.runs.precision_bounds import fewest_labels
 from g2netpl.runs.thresholds import parse_rule
 from g2netpl.runs.train_config import AskedMode, PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
@@ -250,7 +250,7 @@ def precision_support_note(rule: str, validation: LabelTable | None, k: float) -
     name, target = parse_rule(rule)
     if name != "precision":
         return ""
-    needed = fewest_positives(target)
+    needed = int(fewest_labels(target))
     if validation is None or not len(rows := informative_rows(validation.values, k)):
         return (
             f"thresholds {rule}: not guaranteed, since no validation labels have positives and "

@@ -38,8 +38,7 @@ from g2netpl.images.loader import (
 from g2netpl.images.pixels import check_unreadable
 from g2netpl.images.sources import shards_of
 from g2netpl.images.transforms import PAIR, Augment, cached_augmentations
-from g2netpl.labels.table import IndexArray
-from g2netpl.runs.metrics import Truth
+from g2netpl.labels.table import IndexArray, LabelMatrix
 from g2netpl.runs.prior import ScoreTable
 from g2netpl.runs.train_config import USUAL_EPOCHS, PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
@@ -66,7 +65,7 @@ class Validation:
     """Held-out images that choose the epoch, and their known labels."""
 
     source: Source
-    truth: Truth
+    truth: LabelMatrix
 
 
 class DataModule:

@@ -24,10 +24,10 @@ from g2netpl.core.inference import readable_batch
 from g2netpl.core.methods.base import Method
 from g2netpl.core.models import Model, evaluating
 from g2netpl.images.loader import Source
-from g2netpl.runs.records import Reading
+from g2netpl.runs.records import EquilibriumMetrics
 from g2netpl.utils import distributed
 
-_NO_PSEUDO_LABELS: Reading = {
+_NO_PSEUDO_LABELS: EquilibriumMetrics = {
     "movement": None,
     "flips": None,
     "undecided": None,
@@ -58,13 +58,13 @@ class Diagnostics:
         kept = [block.half() for block in blocks if block is not None]
         self.before = torch.cat(kept) if kept else None
 
-    def read(self, phi: float) -> Reading:
+    def read(self, phi: float) -> EquilibriumMetrics:
         """All of the above; with several ranks the mean over them."""
         with torch.no_grad():
             labels = self._labels()
         return _mean_over_ranks({**labels, **self._sample(phi)})
 
-    def _labels(self) -> Reading:
+    def _labels(self) -> EquilibriumMetrics:
         entries = self.method.observed.numel() - self._negatives - self._positives
         before = self.before
         if before is None or entries == 0:
@@ -99,7 +99,7 @@ class Diagnostics:
         rows = torch.arange(count, device=self.method.observed.device)
         yield from rows.split(max(1, _CELLS // classes))  # type: ignore[no-untyped-call]
 
-    def _sample(self, phi: float) -> Reading:
+    def _sample(self, phi: float) -> EquilibriumMetrics:
         """Forward and backward on the sample, in evaluation mode; nothing moves."""
         model, method, device = self.model, self.method, self.method.observed.device
         size = min(self.source.evaluation_batch, 128)
@@ -131,7 +131,7 @@ class Diagnostics:
         }
 
 
-def _mean_over_ranks(reading: Reading) -> Reading:
+def _mean_over_ranks(reading: EquilibriumMetrics) -> EquilibriumMetrics:
     """The mean of numbers, the sum of histograms."""
     readings: list[dict[str, Any]] = [dict(each) for each in distributed.gather(reading)]
     if len(readings) == 1:

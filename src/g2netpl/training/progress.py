@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from g2netpl.runs.records import Reading
+from g2netpl.runs.records import EquilibriumMetrics
 from g2netpl.training.trainer import Callback, Trainer
 from g2netpl.utils.console import Console
 from g2netpl.utils.progress import Work
@@ -26,7 +26,7 @@ def describe(record: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def collapsed(reading: Reading, expected: float) -> bool:
+def collapsed(reading: EquilibriumMetrics, expected: float) -> bool:
     """Whether pseudo-labels are updated and predictions have left [k/3, 3k]."""
     predicted = reading["predicted_positives"]
     if predicted is None or reading["soft_positives"] is None:
@@ -34,13 +34,13 @@ def collapsed(reading: Reading, expected: float) -> bool:
     return not expected / 3 <= predicted <= 3 * expected
 
 
-def restless(history: Sequence[Reading]) -> bool:
+def restless(history: Sequence[EquilibriumMetrics]) -> bool:
     """Whether pseudo-labels oscillate: for two epochs they moved further than any that settle."""
     moved = [record.get("movement") for record in history[-2:]]
     return len(moved) == 2 and all(step is not None and step > _JUMP for step in moved)
 
 
-def restless_words(history: Sequence[Reading]) -> str:
+def restless_words(history: Sequence[EquilibriumMetrics]) -> str:
     """A warning about such pseudo-labels."""
     return (
         f"the pseudo-labels oscillate, by {history[-1]['movement']:.2f} on average in an "

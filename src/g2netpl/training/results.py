@@ -11,12 +11,10 @@ from g2netpl.core.inference import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
-from g2netpl.runs.chances import thresholds_of_presence
-from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
-from g2netpl.runs.records import Metrics, Result
+from g2netpl.runs.records import EVALUATION, MODEL, THRESHOLDS, Metrics, Result
 from g2netpl.runs.tables import HeldOut, write_classes, write_held_out, write_saved_labels
-from g2netpl.runs.thresholds import Thresholds, choose, choose_one
+from g2netpl.runs.thresholds import Thresholds, choose, choose_sampled, choose_single_label
 from g2netpl.training.calibration import calibrate
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trainer import Trainer, copy_state
@@ -98,18 +96,18 @@ def thresholds_of(
 ) -> Thresholds:
     """Thresholds for a model, given its scores of the training images."""
     if trainer.config.single_label:
-        return choose_one(validation, scores.shape[1])
+        return choose_single_label(validation, scores.shape[1])
     rule, k = trainer.config.thresholds, trainer.k
     is_informed = validation is not None and len(informative_rows(validation[1], k, validation[0]))
     if trainer.annotation == "sampled" and not is_informed and rule != "expected":
         expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else trainer.k
-        return thresholds_of_presence(rule, scores.shape[1], k, expected)
+        return choose_sampled(rule, scores.shape[1], k, expected)
     found = choose(rule, validation, scores, trainer.k)
     if is_informed or (trainer.data.visible.values == POSITIVE).any():
         return found
     basis = f"the prior only, and k = {k:.2f} expected positives per image"
     even = (0.5,) * scores.shape[1]
-    return replace(found, per_class=even, rule="more likely there than not", basis=basis)
+    return replace(found, per_class=even, rule="probability ≥ 0.5", basis=basis)
 
 
 def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:

@@ -21,7 +21,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Self
 
-from g2netpl.runs.folder import TRACKERS as STATE
+from g2netpl.runs.records import TRACKERS as STATE
 from g2netpl.training.trainer import Callback, Trainer
 from g2netpl.utils.files import read_json, write_json
 

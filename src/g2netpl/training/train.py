@@ -11,13 +11,22 @@ from g2netpl.core.plugins import LOADED
 from g2netpl.images.loader import with_resume_advice
 from g2netpl.labels.class_names import write_names
 from g2netpl.labels.files import each_file
-from g2netpl.runs.config import PATHS, RunConfig, is_path
-from g2netpl.runs.folder import CHECKPOINTS, DECIDED, HISTORY, NAMES, RESULT, RUN, is_finished
-from g2netpl.runs.ownership import check_folder, check_unchanged, is_empty, set_aside
+from g2netpl.runs.config import PATHS, RunConfig, is_inside, is_path
+from g2netpl.runs.output_dir import check_output_dir, check_unchanged, is_empty, set_aside
 from g2netpl.runs.prior import find_prior
-from g2netpl.runs.records import RUN_FORMAT, read_training, write_history
+from g2netpl.runs.records import (
+    CHECKPOINTS,
+    DECIDED,
+    HISTORY,
+    NAMES,
+    RESULT,
+    RUN,
+    RUN_FORMAT,
+    is_finished,
+    read_training,
+    write_history,
+)
 from g2netpl.runs.run import Run, load_run
-from g2netpl.runs.tracker_names import is_inside
 from g2netpl.training import names_only, warm_start
 from g2netpl.training.checkpoints import Checkpointing, load_checkpoint, saved
 from g2netpl.training.configuration import (
@@ -81,7 +90,7 @@ def train(
             if not resume:
                 inputs = [getattr(config, key) for key in PATHS - {"output", "cache"}]
                 given = [path for each in inputs if each is not None for path in each_file(each)]
-                check_folder(folder, "train", overwrite=overwrite, inputs=given)
+                check_output_dir(folder, "train", overwrite=overwrite, inputs=given)
             lock.enter_context(locked(folder))
         return _train(config, before, console, on_epoch, interrupts, lock)
 

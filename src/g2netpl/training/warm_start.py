@@ -20,8 +20,8 @@ import torch
 from g2netpl.core.annotation import SampledPositiveHead
 from g2netpl.runs.answers import Decision, apply_decisions, latest, read_decisions
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import DECIDED, REVIEW
 from g2netpl.runs.prior import FoundPrior
+from g2netpl.runs.records import DECIDED, REVIEW
 from g2netpl.runs.run import Run
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trainer import Trainer

@@ -7,7 +7,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve
 
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.curves import Bin, calibration_error, precision_recall, reliability
+from g2netpl.reports.curves import Bin, calibration_error, precision_recall, reliability
 from g2netpl.runs.tables import HeldOut, read_held_out, write_held_out
 
 

@@ -22,15 +22,15 @@ from g2netpl.cli import main
 from g2netpl.labels.io import tables
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs import bundle as bundles
-from g2netpl.runs import parts
-from g2netpl.runs.parts import Made, Parts
+from g2netpl.runs import chunks
+from g2netpl.runs.chunks import ChunkResult, ChunkWriter
 from g2netpl.utils.errors import InputError
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of 16 images: five of them in the 80 scenes."""
-    monkeypatch.setattr(parts, "FEWEST", 16)
+    monkeypatch.setattr(chunks, "FEWEST", 16)
 
 
 @pytest.fixture
@@ -99,9 +99,9 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
     before = contents(folder)
     for number in (1, 3):
         (folder / f"part-{number:06d}.parquet").unlink()
-    scored, answers = [], bundles.Bundle._answers
+    scored, answers = [], bundles.Bundle._score
     monkeypatch.setattr(
-        bundles.Bundle, "_answers", lambda self, p: [scored.append(len(p)), answers(self, p)][1]
+        bundles.Bundle, "_score", lambda self, p: [scored.append(len(p)), answers(self, p)][1]
     )
     capsys.readouterr()
     assert predict() == 0
@@ -126,7 +126,7 @@ def test_other_results_do_not_go_into_the_folder(
     assert predict() == 0
     more = [str(tmp_path / "names.txt") if each == "LIST" else each for each in more]
     assert predict(*more) == 2
-    assert f"holds parts of other {what} than it began with" in capsys.readouterr().err
+    assert f"was started with other {what}" in capsys.readouterr().err
     assert predict(*more, "--overwrite") == 0
     assert len(rows_of(tmp_path / "scores")) == (1 if "--list" in more else 80)
     as_rank(0, 2)
@@ -140,8 +140,9 @@ def test_foreign_folders_are_refused(predict, tmp_path):
     assert predict(output="mine/") == 2
     assert predict("--overwrite", output="mine/") == 2
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "dear"
-    (tmp_path / "other" / "_parts.json").write_text('{"command": "complete"}')
-    assert predict("--overwrite", output="other/") == 2
+    before = contents(tmp_path / "other")
+    assert predict("--overwrite", output="other/") == 0
+    assert contents(tmp_path / "other.old-1") == before
     (tmp_path / "other" / "_parts.json").write_text("[")
     assert predict(output="other/") == 2
 
@@ -156,10 +157,10 @@ def test_one_table_is_made_by_one_process(predict, capsys, monkeypatch):
 
 def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos, capsys):
     """As where a disk is not there any more: these rows would be taken for finished."""
-    made = Parts.begin(tmp_path / "out", "predict", {})
+    made = ChunkWriter.begin(tmp_path / "out", "predict", {})
     unread = [f"{number}.png" for number in range(100)]
     with pytest.raises(InputError, match="none of 100 images in a row can be read"):
-        made.write(Made(0, {"image": unread}, {"images": 100}, unread), {"image": "text"})
+        made.write(ChunkResult(0, {"image": unread}, {"images": 100}, unread), {"image": "text"})
     assert contents(tmp_path / "out") == {}
     bad = tmp_path / "bad"
     bad.mkdir()
@@ -190,7 +191,7 @@ def test_names_of_a_list_that_are_not_there_are_told_at_once(
 
 
 PATCHED = (
-    "import sys; from g2netpl.runs import parts; parts.FEWEST = 16; "
+    "import sys; from g2netpl.runs import chunks; chunks.FEWEST = 16; "
     "from g2netpl.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 
@@ -287,7 +288,7 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     assert ((sure == values) | (sure == -1)).all()
     assert (sure == -1).any()
     assert main([*map(str, (*given, tmp_path / "done", "--confidence", "0.9"))]) == 2
-    assert "other sure than it began with" in capsys.readouterr().err
+    assert "was started with other confidence" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.table import POSITIVE, UNOBSERVED
-from g2netpl.runs.bounds import ranked_scores
-from g2netpl.runs.metrics import Truth
+from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelMatrix
+from g2netpl.runs.precision_bounds import ranked_scores
 from g2netpl.utils.arrays import Scores
 
 Floats = npt.NDArray[np.float64]
@@ -45,7 +44,7 @@ class ClassFigures:
     recall: float | None  # None: never there
 
 
-def known_entries(scores: Scores, truth: Truth) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def known_entries(scores: Scores, truth: LabelMatrix) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Scores and signs of all entries that are known and readable, in one row each."""
     known = (truth != UNOBSERVED) & ~np.isnan(scores)
     return scores[known].astype(np.float64), truth[known] == POSITIVE
@@ -85,7 +84,7 @@ def calibration_error(found: list[Bin]) -> float:
 
 
 def class_figures(
-    scores: Scores, truth: Truth, decided: npt.NDArray[np.bool_]
+    scores: Scores, truth: LabelMatrix, decided: npt.NDArray[np.bool_]
 ) -> list[ClassFigures]:
     """Each class as it is decided."""
     known = (truth != UNOBSERVED) & ~np.isnan(scores)
