@@ -18,7 +18,7 @@ from g2netpl.images import sources
 from g2netpl.images.loader import ImageSource, plain_groups
 from g2netpl.images.sources import list_images, locate
 from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels, read_matching, write_labels
-from g2netpl.runs.completion import read_names
+from g2netpl.runs.predicting import read_names
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import Unreachable, file_digest, open_file
 
