@@ -501,7 +501,7 @@ def test_the_rule_of_the_thresholds_is_shown(folder, capsys):
     assert [row["threshold"] == "" for row in rows] == limits
     confident = ["--output", str(folder / "sure.csv"), "--confidence", "0.9"]
     assert main(["complete", str(folder / "run"), *confident]) == 0
-    assert "10 of 10 classes get no positives: a bound of 0.9 takes 22" in capsys.readouterr().out
+    assert "10 of 10 classes get no positives: precision 0.9 needs 29" in capsys.readouterr().out
 
 
 def test_classes_may_contain_the_separator_of_tags(folder, capsys):
