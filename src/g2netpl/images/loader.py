@@ -289,11 +289,12 @@ def start_workers(loader: Iterable[Item]) -> Iterator[Item]:
 
     It would raise that at any moment of other work; the loader itself notices it within seconds.
     """
-    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+    child_died = getattr(signal, "SIGCHLD", None)  # None on Windows
+    if child_died is None or threading.current_thread() is not threading.main_thread():
         return iter(loader)
-    before: Any = signal.getsignal(signal.SIGCHLD)
+    before: Any = signal.getsignal(child_died)
     items = iter(loader)
-    signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
+    signal.signal(child_died, before or signal.SIG_DFL)
     return items
 
 
