@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, Field
 
-from g2netpl.labels.io.builder import TableBuilder
+from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
 from g2netpl.labels.io.text import beginning, read_json
@@ -73,22 +73,23 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     classes = [normalize_name(category.name) for category in categories]
     check_classes(classes, f"{path}: categories", issues)
     names = plain_names([image.file_name or image.coco_url.rpartition("/")[2] for image in images])
-    builder = TableBuilder(lambda row: f"{path}: image {images[row].id}", classes, issues)
-    row_of = builder.add_images(names, range(len(names)))
     negatives = [(image.id, number) for image in images for number in image.neg_category_ids or ()]
-    positives = [(each.image_id, each.category_id) for each in content.annotations]
-    image_ids, category_ids = [each.id for each in images], [each.id for each in categories]
-    for key, label, pairs in (
+    positives = [(box.image_id, box.category_id) for box in content.annotations]
+    image_ids, category_ids = [image.id for image in images], [each.id for each in categories]
+    parts = []
+    for key, sign, pairs in (
         ("neg_category_ids", NEGATIVE, negatives),
         ("annotations", POSITIVE, positives),
     ):
         rows = _find(image_ids, [image for image, _ in pairs], f"{path}: {key}", issues)
         columns = _find(category_ids, [number for _, number in pairs], f"{path}: {key}", issues)
-        builder.add_labels(row_of[rows], columns, label, rows)
+        name = np.array(classes, dtype=object)[columns]
+        parts.append(pd.DataFrame({"row": rows, "name": name, "sign": sign}))
     issues.raise_any()
     is_federated = any(image.neg_category_ids is not None for image in images)
     absent = options.absent_value("unobserved" if is_federated else "negative")
-    table = builder.table(absent)
+    where = [f"{path}: image {image.id}" for image in images].__getitem__
+    table = long_table(names, pd.concat(parts), where, issues, classes, absent)
     if absent == NEGATIVE:
         table = _annotated(table, path.stem, options)
     return in_class_order(table, options, f"{path}: categories")

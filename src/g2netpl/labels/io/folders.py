@@ -16,12 +16,13 @@ from typing import Any
 import pandas as pd
 
 from g2netpl.labels.io import photo_tags, tables
-from g2netpl.labels.io.builder import TableBuilder
+from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.io.frames import sheet_of_frame
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, silent_classes
-from g2netpl.labels.io.text import numbered_lines, parse_json
+from g2netpl.labels.io.text import numbered_lines
+from g2netpl.labels.names import plain_names
 from g2netpl.labels.paths import list_images
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, listed
@@ -85,8 +86,14 @@ def _read_lines(path: Path, options: ReadOptions) -> LabelTable:
     """The table in a file with an object per line."""
     issues, rows = Issues(), list[dict[str, Any]]()
     for line, text in numbered_lines(path, issues):
-        with issues.kept():
-            rows.append(parse_json(text, f"{path}:{line}", Issues(), dict[str, Any]))
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as problem:
+            row = problem
+        if isinstance(row, dict):
+            rows.append(row)
+        else:
+            issues.add(f"{path}:{line}", "JSON", f"expected a JSON object, got {row!s:.60}")
     issues.raise_any()
     names = dict.fromkeys(name for row in rows for name in row)
     plain = [name for name in names if not any(isinstance(row.get(name), dict) for row in rows)]
@@ -113,16 +120,20 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
         problem = f"images are in folders called {found}, which are no names of classes; name a "
         problem += "label file (--classes takes a list of them all the same)"
         raise InputError("; ".join([f"{path}: {problem}", *hints]))
-    builder = TableBuilder(lambda place: str(path), options.classes, Issues())
-    for name, folder in classes.items():
-        builder.label(0, builder.image(0, name), folder, POSITIVE)
+    labels = pd.DataFrame(
+        {"row": range(len(classes)), "name": list(classes.values()), "sign": POSITIVE}
+    )
     notes = [f"{len(loose):,} images in no folder of a class are unlabelled"] if loose else []
     tops = {name.partition("/")[0] for name, folder in classes.items()} - {*classes.values()}
     splits = sorted(tops & {*_SPLITS})
     if len(splits) > 1:
         named = " and ".join(splits)
         notes.append(f"images of {named} are read together; name one of these folders for a split")
-    return builder.table(options.absent_value("unobserved"), [*notes, *hints])
+    where, absent = f"{path}".format, options.absent_value("unobserved")
+    return long_table(
+        *(plain_names([*classes]), labels, where, Issues(), options.classes, absent),
+        [*notes, *hints],
+    )
 
 
 def _reject_data_sets(folder: Path) -> None:

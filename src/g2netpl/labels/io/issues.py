@@ -1,12 +1,11 @@
 """What is wrong in a label file, and where.
 
-A reader continues after an issue, so that all of them are reported at once: `Issues` collects them,
-`LabelFileError` carries them to `g2netpl check`. Its own text is the first one, in one line.
+A reader continues after an issue, so that `g2netpl check` reports all of them at once. The text of
+a `LabelFileError` is the first one, in one line.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -33,10 +32,7 @@ class Issue:
 
 
 class LabelFileError(InputError):
-    """A label file with issues: all of them in `issues`, the first one in the message.
-
-    `hint` says what to do if that is not clear from the issues.
-    """
+    """A label file with issues; `hint` says what to do if that is not clear from the issues."""
 
     def __init__(self, issues: Sequence[Issue], hint: str = "") -> None:
         first, more = issues[0], len(issues) - 1
@@ -45,41 +41,26 @@ class LabelFileError(InputError):
         self.issues, self.hint = tuple(issues), hint
 
 
-class Issues:
+class Issues(list[Issue]):
     """The issues so far."""
-
-    def __init__(self) -> None:
-        self.found: list[Issue] = []
 
     def add(self, where: str, kind: str, message: str, column: str = "") -> None:
         """Add one; the reading ends at a hundred thousand."""
-        self.found.append(Issue(where, kind, message, column))
-        if len(self.found) >= MOST_ISSUES:
+        self.append(Issue(where, kind, message, column))
+        if len(self) >= MOST_ISSUES:
             self.raise_any()
 
-    def add_names(self, names: Sequence[str], where: Callable[[int], str]) -> bool:
-        """Add what is wrong with image names; whether anything is."""
-        problems = odd_names(names)
-        for place, problem in problems.items():
-            self.add(where(place), "image name", f"image {names[place]!r}: {problem}")
-        return bool(problems)
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Inside, one entry is read: an issue ends it, and the next one is read."""
-        try:
-            yield
-        except LabelFileError as error:
-            if len(error.issues) > 1:  # all so far: too many
-                raise
-            self.found += error.issues
+    def add_names(self, names: Sequence[str], where: Callable[[int], str]) -> None:
+        """Add what is wrong with image names."""
+        for row, problem in odd_names(names).items():
+            self.add(where(row), "image name", f"image {names[row]!r}: {problem}")
 
     def raise_any(self) -> None:
         """Stop here if there was an issue."""
-        if self.found:
-            raise LabelFileError(self.found)
+        if self:
+            raise LabelFileError(self)
 
     def stop(self, where: str, kind: str, message: str) -> NoReturn:
         """Add an issue after which nothing can be read."""
-        self.found.append(Issue(where, kind, message))
-        raise LabelFileError(self.found)
+        self.append(Issue(where, kind, message))
+        raise LabelFileError(self)

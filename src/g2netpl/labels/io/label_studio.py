@@ -18,14 +18,15 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from pydantic import AliasChoices, BaseModel, Field, model_validator
 
-from g2netpl.labels.io.builder import TableBuilder
+from g2netpl.labels.io.build import LABELS, long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.tables import rows_of
 from g2netpl.labels.io.text import beginning, read_json
-from g2netpl.labels.names import FileIndex, plain_name
+from g2netpl.labels.names import FileIndex, plain_name, plain_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.utils.arrays import Scores
@@ -107,17 +108,21 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read tasks; issues name the task's place in the file, from 0."""
     issues = Issues()
     tasks: list[_Task] = read_json(path, issues, list[_Task])
-    builder = TableBuilder(lambda place: f"{path}: [{place}]", options.classes, issues)
     is_unique = len({task.name for task in tasks}) == len({task.path for task in tasks})
-    for place, task in enumerate(tasks):
-        row = builder.image(place, task.name if is_unique else task.path)
-        for result in task.results or ():
-            label = NEGATIVE if result.from_name == _ABSENT else POSITIVE
-            for name in vars(result.value).get(result.type, ()):
-                builder.label(place, row, name, label)
-    table = builder.table(UNOBSERVED)
+    names = plain_names([task.name if is_unique else task.path for task in tasks])
+    found = [
+        (row, name, NEGATIVE if result.from_name == _ABSENT else POSITIVE)
+        for row, task in enumerate(tasks)
+        for result in task.results or ()
+        for name in vars(result.value).get(result.type, ())
+    ]
+    labels, where = pd.DataFrame(found, columns=LABELS), f"{path}: [{{}}]".format
+    table = long_table(names, labels, where, issues, options.classes, UNOBSERVED)
     if options.absent == "negative":
-        is_annotated = np.array([task.results is not None for task in tasks])
+        annotated = {
+            name for name, task in zip(names, tasks, strict=True) if task.results is not None
+        }
+        is_annotated = np.array([name in annotated for name in table.images])
         unknown = (table.values == UNOBSERVED) & is_annotated[:, None]
         table = table.with_values(np.where(unknown, NEGATIVE, table.values))
     return table

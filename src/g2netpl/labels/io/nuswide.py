@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from g2netpl.labels.io.builder import wide_table
-from g2netpl.labels.io.groups import Groups
+from g2netpl.labels.io.build import wide_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes, read_classes
 from g2netpl.labels.io.text import numbered_lines, read_text
 from g2netpl.labels.names import plain_names
-from g2netpl.labels.table import NEGATIVE, LabelMatrix, LabelTable, check_size
+from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelMatrix, LabelTable, check_size
 from g2netpl.utils.errors import InputError
 
 _LISTS = {
@@ -50,36 +49,31 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         raise InputError(f"{path}: no folder {below} with labels next to it, nor in Groundtruth")
     lines = list(numbered_lines(path, issues))
     names = plain_names([text.replace("\\", "/") for _, text in lines])
-    if not names:
-        raise InputError(f"{path}: expected image names, one per line; the list is empty")
+    places = [f"{path}:{line}" for line, _ in lines]
+    issues.add_names(names, places.__getitem__)
     classes = _concepts(root, folder, ending, issues)
+    if not names or not classes:
+        raise InputError(f"{path}: expected image names, and Labels_<concept>{ending}.txt")
     check_size(len(names), len(classes))
     files = [folder / f"Labels_{name}{ending}.txt" for name in classes]
     values = np.column_stack([_column(file, len(names), issues) for file in files])
     if options.absent == "unobserved":
-        values[values == NEGATIVE] = -1
-
-    def where(row: int) -> str:
-        return f"{path}:{lines[row][0]}"
-
-    issues.add_names(names, where)
-    return wide_table(names, classes, values, where, Groups(issues), options, str(path))
+        values[values == NEGATIVE] = UNOBSERVED
+    return wide_table(names, classes, values, places.__getitem__, issues, options, str(path))
 
 
 def _concepts(root: Path, folder: Path, ending: str, issues: Issues) -> list[str]:
     """The classes, in the order of the list of concepts if there is one."""
-    files = [root / "Concepts81.txt", root / "ConceptsList/Concepts81.txt"]
-    found = next((file for file in files if file.is_file()), None)
-    if found is None:
+    for file in (root / "Concepts81.txt", root / "ConceptsList/Concepts81.txt"):
+        if file.is_file():
+            classes = list(read_classes(file))
+            break
+    else:
         labels = sorted(file.stem for file in folder.glob(f"Labels_?*{ending}.txt"))
         classes = [name.removeprefix("Labels_").removesuffix(ending) for name in labels]
-    else:
-        classes = list(read_classes(found))
     odd = [name for name in classes if "/" in name]
     if odd:
-        raise InputError(f"{found}: concept {odd[0]!r} cannot be part of a file name")
-    if not classes:
-        raise InputError(f"{folder}: no Labels_<concept>{ending}.txt")
+        raise InputError(f"{root}: concept {odd[0]!r} cannot be part of a file name")
     check_classes(classes, str(folder), issues)
     return classes
 

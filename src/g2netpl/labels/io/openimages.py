@@ -6,16 +6,19 @@ What no row names is unobserved. `ImageID` has no ending in the official files: 
 
 from pathlib import Path
 
-from g2netpl.labels.io.builder import TableBuilder
-from g2netpl.labels.io.frames import open_sheet
+import numpy as np
+import pandas as pd
+
+from g2netpl.labels.io.build import long_table
+from g2netpl.labels.io.frames import label_of, open_sheet
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.text import beginning
+from g2netpl.labels.names import plain_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 _COLUMNS = ("ImageID", "LabelName", "Confidence")
-_VALUES = {"1": POSITIVE, "0": NEGATIVE, "1.0": POSITIVE, "0.0": NEGATIVE}
 
 
 def can_read(path: Path) -> bool:
@@ -29,22 +32,24 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     descriptions = _descriptions(path, issues)
     sheet = open_sheet(path, issues, options.encoding)
     if any(sheet.header.count(name) != 1 for name in _COLUMNS):
-        came = ",".join(sheet.header)[:80]
-        message = f"expected the columns {', '.join(_COLUMNS)}; got {came!r}"
+        message = f"expected the columns {', '.join(_COLUMNS)}; got {','.join(sheet.header)[:80]!r}"
         issues.stop(sheet.header_place, "header", message)
-    places = [sheet.header.index(name) for name in _COLUMNS]
-    images, names, values = (sheet.texts(place).to_pylist() for place in places)
-    builder = TableBuilder(sheet.at, options.classes, issues)
-    for line, image, code, cell in zip(sheet.places, images, names, values, strict=True):
-        value = _VALUES.get(cell.strip())
-        if value is None:
-            message = f"Confidence: expected 1 or 0, got {cell[:40]!r}; labels by machines are no "
-            issues.add(sheet.at(line), "cell", f"{message}observations, leave them out")
-            continue
-        name, code = image.strip(), code.strip()
-        name += "" if not name or name.lower().endswith(SUFFIXES) else ".jpg"
-        builder.label(line, builder.image(line, name), descriptions.get(code, code), value)
-    return builder.table(options.absent_value("unobserved"))
+    images, codes, cells = (
+        pd.Series(sheet.texts(sheet.header.index(name)).to_pylist()).str.strip()
+        for name in _COLUMNS
+    )
+    signs = cells.map({cell: label_of(cell) for cell in cells.unique()})
+    for row in np.flatnonzero(~signs.isin((POSITIVE, NEGATIVE))).tolist():
+        message = (
+            f"Confidence: expected 1 or 0, got {cells[row][:40]!r}; labels by machines are no "
+        )
+        issues.add(sheet.where(row), "cell", f"{message}observations, leave them out")
+    ids = images.where((images == "") | images.str.lower().str.endswith(SUFFIXES), images + ".jpg")
+    classes = codes.map(lambda code: descriptions.get(code, code))
+    labels = pd.DataFrame({"row": range(len(codes)), "name": classes, "sign": signs})
+    absent = options.absent_value("unobserved")
+    names = plain_names(ids.tolist())
+    return long_table(names, labels, sheet.where, issues, options.classes, absent)
 
 
 def _descriptions(path: Path, issues: Issues) -> dict[str, str]:

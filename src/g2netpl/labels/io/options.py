@@ -1,5 +1,6 @@
 """How a label file is to be read: options, lists of classes, other names of classes."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from g2netpl.labels.io.issues import Issues, LabelFileError
+from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.text import numbered_lines
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, per_class
@@ -50,22 +51,22 @@ def in_class_order(table: LabelTable, options: ReadOptions, where: str) -> Label
     """The table with exactly the classes that the options list, in that order."""
     if options.classes is None or options.classes == table.classes:
         return table
-    issues, found = Issues(), places(table.classes, options.classes)
-    for name, place in zip(table.classes, found, strict=True):
-        if place is None:
-            hint = unknown_class(name, options.classes, len(issues.found))
+    issues, places = Issues(), class_places(table.classes, options.classes)
+    for name, place in zip(table.classes, places, strict=True):
+        if place < 0:
+            hint = unknown_class(name, options.classes, len(issues))
             issues.add(where, "unknown class", hint)
     issues.raise_any()
-    return table.with_classes(options.classes, [place for place in found if place is not None])
+    return table.with_classes(options.classes, places)
 
 
-def places(names: Sequence[str], known: Sequence[str]) -> list[int | None]:
-    """The place of each name among the known ones, in any spelling; None if it is not there."""
+def class_places(names: Sequence[str], known: Sequence[str]) -> list[int]:
+    """The place of each name among the known ones, in any spelling; -1 if it is not there."""
     place = {normalize_name(name): at for at, name in reversed(list(enumerate(known)))}
-    return [place.get(normalize_name(name)) for name in names]
+    return [place.get(normalize_name(name), -1) for name in names]
 
 
-def unknown_class(name: str, known: Sequence[str], before: int = 0) -> str:
+def unknown_class(name: str, known: Sequence[str], before: int) -> str:
     """The message about an unknown class; the first 20 get a hint."""
     return f"unknown class {name!r}{f' ({did_you_mean(name, known)})' if before < 20 else ''}"
 
@@ -79,7 +80,7 @@ def class_problem(name: str) -> str | None:
 
 def check_classes(classes: Sequence[str], where: str, issues: Issues) -> None:
     """Report names that cannot be classes, and those that are there twice."""
-    seen = set()
+    seen = set[str]()
     for place, name in enumerate(classes):
         problem = class_problem(name) if name else f"column {place + 2} has no class name"
         if problem is None and name in seen:
@@ -91,15 +92,10 @@ def check_classes(classes: Sequence[str], where: str, issues: Issues) -> None:
 
 def read_classes(path: str | Path) -> tuple[str, ...]:
     """A list of class names, one per line."""
-    issues = Issues()
-    try:
-        lines = list(numbered_lines(Path(path), issues))
-    except LabelFileError:
-        raise
-    except InputError as problem:  # no file
-        raise InputError(f"{problem}; --classes takes a file with one class per line") from None
-    names: dict[str, None] = {}
-    for line, text in lines:
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: no such file; --classes takes a file with one class per line")
+    issues, names = Issues(), dict[str, None]()
+    for line, text in numbered_lines(Path(path), issues):
         name = normalize_name(text)
         if name in names:
             issues.add(f"{path}:{line}", "class name", f"class {name!r} is listed twice")
@@ -127,9 +123,7 @@ def silent_classes(table: LabelTable) -> list[str]:
 
 def read_aliases(path: str | Path) -> dict[str, str]:
     """The class of every other name, of lines `other name = class`; # begins a comment."""
-    issues = Issues()
-    classes: dict[str, str] = {}
-    lines: dict[str, int] = {}
+    issues, classes, lines = Issues(), dict[str, str](), dict[str, int]()
     for line, text in numbered_lines(Path(path), issues):
         if text.startswith("#"):
             continue
@@ -137,10 +131,8 @@ def read_aliases(path: str | Path) -> dict[str, str]:
         problem = class_problem(name) or class_problem(name_of)
         if text.count("=") != 1 or not name or not name_of:
             problem = f"expected {_FORM}, got {text!r:.80}"
-        elif name == name_of:
-            problem = f"{name!r} is named as another name of itself"
-        elif name in lines:
-            problem = f"{name!r} is another name already in line {lines[name]}; keep one of the two"
+        elif name == name_of or name in lines:
+            problem = f"{name!r} is another name already, or of itself; keep one of the two lines"
         if problem is None:
             classes[name], lines[name] = name_of, line
         else:
@@ -148,8 +140,7 @@ def read_aliases(path: str | Path) -> dict[str, str]:
     for name, name_of in classes.items():
         if name_of in classes:
             message = f"{name_of!r} is itself another name of {classes[name_of]!r}"
-            message += f" (line {lines[name_of]}); name that class here"
-            issues.add(f"{path}:{lines[name]}", "alias", message)
+            issues.add(f"{path}:{lines[name]}", "alias", f"{message}; name that class here")
     issues.raise_any()
     if not classes:
         raise InputError(f"{path}: expected {_FORM}, one per line; the file is empty")
@@ -162,8 +153,8 @@ def renamed(table: LabelTable, aliases: Mapping[str, str]) -> LabelTable:
     If the file knows an image under two names, it is positive if one of them is.
     """
     names = [aliases.get(name, name) for name in table.classes]
-    place = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return table.with_classes(list(place), [place[name] for name in names]) if aliases else table
+    classes = list(dict.fromkeys(names))
+    return table.with_classes(classes, class_places(names, classes)) if aliases else table
 
 
 def with_aliases(
@@ -178,11 +169,11 @@ def with_aliases(
 
 def unused_note(aliases: Mapping[str, str], classes: Iterable[str]) -> list[str]:
     """A note on other names that none of the classes has, which may be misspelt."""
-    there = set(classes)
-    unused = [name for name in aliases if name not in there]
+    known = set(classes)
+    unused = [name for name in aliases if name not in known]
     if not unused:
         return []
-    near = closest(unused[0], there)
+    near = closest(unused[0], known)
     hint = "" if near is None else f"; did you mean {near!r}?"
     count = f"{len(unused):,} of the {len(aliases):,} names in --aliases"
     return [f"no class here is called {unused[0]!r} ({count}){hint}"]

@@ -10,12 +10,14 @@ Only sidecars are written, never a photo.
 
 from pathlib import Path
 
-from g2netpl.labels.io.builder import TableBuilder
+import pandas as pd
+
+from g2netpl.labels.io.build import LABELS, long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.photos.library import Library, at_level, places_of_words
 from g2netpl.labels.io.photos.sidecars import write as write
-from g2netpl.labels.names import normalize_name
+from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.paths import list_images, unread_note
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, counted
@@ -41,11 +43,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     words = {word for each in found for word in each}
     wanted = {*map(normalize_name, words if options.classes is None else options.classes)}
     others = {word for word in words if normalize_name(word) not in wanted}
-    builder = TableBuilder(lambda place: f"{path}/{names[place]}", options.classes, Issues())
-    for place, (name, each) in enumerate(zip(names, found, strict=True)):
-        row = builder.image(place, name)
-        for word in sorted(each - others):
-            builder.label(place, row, word, POSITIVE)
+    labels = [(row, word, POSITIVE) for row, some in enumerate(found) for word in some - others]
     in_file = {name for name, photo in zip(names, photos, strict=True) if photo.embedded.known}
     beside = {
         name
@@ -80,4 +78,12 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
             f"no keywords found in {counted(len(names), 'photo')}" if names else "no photos found"
         )
         raise InputError("; ".join([f"{path}: {problem}", *why]))
-    return builder.table(options.absent_value("unobserved"), notes)
+    return long_table(
+        plain_names(names),
+        pd.DataFrame(labels, columns=LABELS),
+        lambda row: f"{path}/{names[row]}",
+        Issues(),
+        options.classes,
+        options.absent_value("unobserved"),
+        notes,
+    )

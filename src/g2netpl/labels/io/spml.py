@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from g2netpl.labels.io.builder import wide_table
-from g2netpl.labels.io.groups import Groups
+from g2netpl.labels.io.build import wide_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.io.text import read_bytes
@@ -44,7 +43,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         )
     check_size(*values.shape)
     allowed = (-1, 0, 1) if is_observed else (0, 1)
-    for row, column in np.argwhere(~np.isin(values, allowed))[:1000]:
+    for row, column in np.argwhere(~np.isin(values, allowed))[:1000].tolist():
         message = f"expected one of {allowed}, got {values[row, column]}"
         issues.add(f"{path}: row {row}, column {column}", "cell", message)
     issues.raise_any()
@@ -61,7 +60,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         classes = [normalize_name(name) for name in _names(listed, len(classes))]
         check_classes(classes, str(listed), issues)
     where = f"{path}: row {{}}".format
-    return wide_table(images, classes, labels, where, Groups(issues), options, str(path))
+    return wide_table(images, classes, labels, where, issues, options, str(path))
 
 
 def _names(path: Path, count: int) -> list[str]:
@@ -78,10 +77,11 @@ def _names(path: Path, count: int) -> list[str]:
 
 def _load(path: Path) -> npt.NDArray[Any]:
     """An array of a .npy file; never a pickled one."""
-    content = io.BytesIO(read_bytes(path))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # files of Python 2 are read all the same
-            return np.asarray(npy.read_array(content, allow_pickle=False))
+            return np.asarray(npy.read_array(io.BytesIO(read_bytes(path)), allow_pickle=False))
+    except InputError:
+        raise
     except Exception as problem:  # the header of a damaged file can say anything
         raise InputError(f"{path}: not a readable .npy file ({first_line(problem)})") from None

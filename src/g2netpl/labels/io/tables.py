@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from g2netpl.labels.io.builder import TableBuilder, united_note, wide_table
+from g2netpl.labels.io.build import (
+    group_of,
+    long_table,
+    united_note,
+    wide_table,
+    with_groups_of,
+)
 from g2netpl.labels.io.cells import commas_separate, split_cells, tags_cell
 from g2netpl.labels.io.columns import (
     GROUP,
@@ -26,6 +32,7 @@ from g2netpl.labels.io.columns import (
 )
 from g2netpl.labels.io.frames import (
     BOOK_ENDINGS,
+    MINUS_ONE,
     PARQUET_ENDINGS,
     TEXT_ENDINGS,
     Sheet,
@@ -35,7 +42,6 @@ from g2netpl.labels.io.frames import (
     open_sheet,
     sheet_of_frame,
 )
-from g2netpl.labels.io.groups import Groups
 from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
 from g2netpl.labels.io.text import beginning
@@ -105,52 +111,48 @@ def read_sheet(
     sheet: Sheet, options: ReadOptions, images: Sequence[str] | None = None
 ) -> LabelTable:
     """The labels in a table; `images` are the names if no column has them as text."""
-    columns, groups = find_columns(sheet, options), Groups(sheet.issues)
+    columns = find_columns(sheet, options)
     names, notes = image_names(sheet, columns.image) if images is None else (list(images), [])
-    notes = [*columns.notes, *notes]
+    groups: dict[str, str] = {}
     if columns.group is not None:
         cells = sheet.texts(columns.group).to_pylist()
-        for row, (name, group) in enumerate(zip(names, cells, strict=True)):
-            groups.add(sheet.where(row), name, group)
+        groups = group_of(names, cells, sheet.where, sheet.issues)
     read = _read_tags if columns.tags else _read_wide
-    return read(sheet, columns, names, groups, options, notes)
+    return with_groups_of(read(sheet, columns, names, options, [*columns.notes, *notes]), groups)
 
 
 def _read_wide(
-    sheet: Sheet,
-    columns: Columns,
-    names: list[str],
-    groups: Groups,
-    options: ReadOptions,
-    notes: list[str],
+    sheet: Sheet, columns: Columns, names: list[str], options: ReadOptions, notes: list[str]
 ) -> LabelTable:
     """Every class has a column."""
-    issues, classes = Issues(), [sheet.header[place] for place in columns.classes]
+    issues, classes = sheet.issues, [sheet.header[place] for place in columns.classes]
     check_classes(classes, sheet.header_place, issues)
     check_size(len(names), len(classes))
     values = np.empty((len(names), len(classes)), dtype=np.int8)
     odd: dict[str, str] = {}  # a cell of each column that holds other things than labels
-    wrong: list[tuple[int, int]] = []
-    for column, place in enumerate(columns.classes):
-        labels = _labels(sheet.cells[place])
-        rows = np.flatnonzero(labels == _NO_LABEL).tolist()
+    for column, (place, name) in enumerate(zip(columns.classes, classes, strict=True)):
+        values[:, column] = labels = _labels(sheet.cells[place])
+        rows = np.flatnonzero(labels == _NO_LABEL)
+        texts = [cell_text(cell) for cell in sheet.cells[place].iloc[rows[:MOST_ISSUES]]]
         if len(rows) > np.count_nonzero(labels != UNOBSERVED) - len(rows):
-            odd[classes[column]] = cell_text(sheet.cells[place].iloc[rows[0]])
-        else:
-            wrong += [(row, column) for row in rows[:MOST_ISSUES]]
-        labels[rows] = UNOBSERVED
-        values[:, column] = labels
+            odd[name] = texts[0]
+            continue
+        for row, text in zip(rows.tolist(), texts, strict=False):
+            message = f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got "
+            issues.add(sheet.where(row), "cell", f"{message}{text[:40]!r}", name)
     issues.add_names(names, sheet.where)
-    for row, column in sorted(wrong):
-        name, text = classes[column], cell_text(sheet.cells.iat[row, columns.classes[column]])
-        message = f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got {text[:40]!r}"
-        issues.add(sheet.where(row), "cell", message, name)
-    found = [*sheet.issues.found, *issues.found]
     if odd:
-        found.insert(0, _other_columns(sheet, odd, len(classes)))
-    sheet.issues.found[:] = sorted(found, key=lambda each: int(each.row or 0))
+        issues.insert(0, _other_columns(sheet, odd, len(classes)))
+    issues.sort(key=lambda issue: int(issue.row or 0))
+    is_minus_one = values == MINUS_ONE
+    if options.minus_one is None and is_minus_one.any() and not (values == NEGATIVE).any():
+        row, column = divmod(int(is_minus_one.argmax()), len(classes))
+        message = f"class {classes[column]!r} is -1, and no cell is 0; give --minus-one negative "
+        message += "if -1 means negative, or --minus-one unobserved if it means unknown"
+        issues.add(sheet.where(row), "meaning of -1", message, classes[column])
+    values[is_minus_one] = NEGATIVE if options.minus_one == "negative" else UNOBSERVED
     return wide_table(
-        names, classes, values, sheet.where, groups, options, sheet.header_place, notes
+        names, classes, values, sheet.where, issues, options, sheet.header_place, notes
     )
 
 
@@ -176,43 +178,30 @@ def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
 
 
 def _read_tags(
-    sheet: Sheet,
-    columns: Columns,
-    names: list[str],
-    groups: Groups,
-    options: ReadOptions,
-    notes: list[str],
+    sheet: Sheet, columns: Columns, names: list[str], options: ReadOptions, notes: list[str]
 ) -> LabelTable:
     """The table of columns with tags."""
-    lines = np.asarray(sheet.places, dtype=np.int64)
-    builder = TableBuilder(sheet.at, options.classes, sheet.issues)
-    row_of = builder.add_images(names, sheet.places)
-    notes = [*notes, *united_note(len(names) - len(builder.images))]
     marked = [(sheet.texts(place), POSITIVE) for place in columns.tags]
     if columns.absent is not None:
         marked.append((sheet.texts(columns.absent), NEGATIVE))
     separator = options.separator or sheet.separators
     parsed = [split_cells(cells, separator) for cells, _ in marked]
     tags = {tag for *_, found in parsed for tag in found}
-    asks = not (options.separator or options.classes or "," in separator)
-    if asks and commas_separate(tags):
+    may_be_commas = not (options.separator or options.classes or "," in separator)
+    if may_be_commas and commas_separate(tags):
         parsed = [split_cells(cells, f"{separator},") for cells, _ in marked]
         notes.append("tags separated by commas; --separator ';' keeps a comma as part of a tag")
-    for (_, sign), (rows, ids, found) in zip(marked, parsed, strict=True):
-        times, first = np.bincount(ids, minlength=len(found)), np.zeros(len(found), np.int64)
-        first[ids[::-1]] = lines[rows[::-1]]
-        column_of = np.full(len(found), -1)
-        for tag in np.flatnonzero(times).tolist():
-            column = builder.column(int(first[tag]), found[tag], int(times[tag]))
-            column_of[tag] = -1 if column is None else column
-        known = column_of[ids] >= 0
-        rows, ids = rows[known], ids[known]
-        builder.add_labels(row_of[rows], column_of[ids], sign, lines[rows])
-    if not sheet.issues.found and not builder.classes:
+    labels = pd.concat(
+        pd.DataFrame({"row": rows, "name": np.array(found, dtype=object)[ids], "sign": sign})
+        for (_, sign), (rows, ids, found) in zip(marked, parsed, strict=True)
+    )
+    if not sheet.issues and options.classes is None and not len(labels):
         none = "no image has a tag" if names else "no rows, and so no images"
         header = ",".join(sheet.header[place] for place in columns.tags)
         sheet.issues.stop(str(sheet.path), "no tag", f"{none}; expected tags in {header!r}")
-    return groups.on(builder.table(options.absent_value("unobserved"), notes))
+    notes = [*notes, *united_note(len(names) - len(set(names)))]
+    absent = options.absent_value("unobserved")
+    return long_table(names, labels, sheet.where, sheet.issues, options.classes, absent, notes)
 
 
 # writing

@@ -7,12 +7,14 @@ whose objects are all difficult is negative.
 
 from pathlib import Path
 
+import pandas as pd
 from lxml import etree
 
-from g2netpl.labels.io.builder import TableBuilder
+from g2netpl.labels.io.build import LABELS, long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
 from g2netpl.labels.io.text import numbered_lines, read_bytes
+from g2netpl.labels.names import plain_names
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError
 
@@ -29,35 +31,38 @@ def image_folder(path: Path) -> Path:
 
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read the images of a list; every issue names file and line."""
-    issues, line_of = Issues(), dict[str, int]()
+    issues, lines = Issues(), dict[str, int]()
     for line, text in numbered_lines(path, issues):
         if len(text.split()) > 1:
             message = f"expected an image id, got {text[:60]!r}; name the list of all classes"
             issues.add(f"{path}:{line}", "list", f"{message}, such as train.txt")
-        elif line_of.setdefault(text, line) != line:
-            message = f"image {text!r} is listed already on line {line_of[text]}"
+        elif lines.setdefault(text, line) != line:
+            message = f"image {text!r} is listed already on line {lines[text]}"
             issues.add(f"{path}:{line}", "image listed twice", message)
     issues.raise_any()
-    if not line_of:
+    if not lines:
         raise InputError(f"{path}: expected image ids, one per line; the list is empty")
-    lists = _class_lists(path)
+    lists = {  # `<class>_train.txt`, next to `train.txt`
+        file.name.removesuffix(f"_{path.name}"): file
+        for file in sorted(path.parent.glob(f"[!.]*_{path.name}"))
+    }
     check_classes(list(lists), str(path), issues)
     if lists:
-        present = {name: _read_list(file, line_of, issues) for name, file in lists.items()}
+        present = {name: _read_list(file, lines, issues) for name, file in lists.items()}
     else:
-        present = _read_xml(path, line_of, issues)
-    builder = TableBuilder(lambda line: f"{path}:{line}", present, issues)
-    row_of = {name: builder.image(line, f"{name}.jpg") for name, line in line_of.items()}
-    for name, identities in present.items():
-        for identity in identities:
-            builder.label(line_of[identity], row_of[identity], name, POSITIVE)
-    return in_class_order(builder.table(options.absent_value("negative")), options, str(path))
-
-
-def _class_lists(path: Path) -> dict[str, Path]:
-    """The lists `<class>_train.txt` next to `train.txt`, by class."""
-    files = sorted(path.parent.glob(f"[!.]*_{path.name}"))
-    return {file.name.removesuffix(f"_{path.name}"): file for file in files}
+        present = _read_xml(path, list(lines), issues)
+    row = {identity: number for number, identity in enumerate(lines)}
+    places = [f"{path}:{line}" for line in lines.values()]
+    found = [(row[image], name, POSITIVE) for name, images in present.items() for image in images]
+    table = long_table(
+        plain_names([f"{identity}.jpg" for identity in lines]),
+        pd.DataFrame(found, columns=LABELS),
+        places.__getitem__,
+        issues,
+        list(present),
+        options.absent_value("negative"),
+    )
+    return in_class_order(table, options, str(path))
 
 
 def _read_list(file: Path, known: dict[str, int], issues: Issues) -> list[str]:
@@ -65,19 +70,16 @@ def _read_list(file: Path, known: dict[str, int], issues: Issues) -> list[str]:
     signs: dict[str, str] = {}
     for line, text in numbered_lines(file, issues):
         identity, _, sign = text.partition(" ")
-        if sign.strip() not in ("1", "-1", "0"):
-            message = f"expected an id and 1, -1 or 0, got {text[:60]!r}"
-            issues.add(f"{file}:{line}", "list", message)
-        elif identity not in known:
-            message = f"image {identity!r} is not in the list of all classes"
-            issues.add(f"{file}:{line}", "unknown image", message)
         signs[identity] = sign.strip()
+        if signs[identity] not in ("1", "-1", "0") or identity not in known:
+            message = f"expected an id of the list of all classes and 1, -1 or 0, got {text[:60]!r}"
+            issues.add(f"{file}:{line}", "list", message)
     for identity in [identity for identity in known if identity not in signs][:1]:
         issues.add(str(file), "list", f"image {identity!r} of the list of all classes is not in it")
-    return [identity for identity in known if signs.get(identity) == "1"]
+    return [identity for identity, sign in signs.items() if sign == "1" and identity in known]
 
 
-def _read_xml(path: Path, known: dict[str, int], issues: Issues) -> dict[str, list[str]]:
+def _read_xml(path: Path, known: list[str], issues: Issues) -> dict[str, list[str]]:
     """The images with an object of each class that is not difficult, by class."""
     folder = path.parent.parent.parent / "Annotations"
     if not folder.is_dir():
@@ -85,12 +87,11 @@ def _read_xml(path: Path, known: dict[str, int], issues: Issues) -> dict[str, li
             f"{path}: neither <class>_{path.stem}.txt next to it nor {folder} with XML files"
         )
     present: dict[str, list[str]] = {}
-    for identity, line in known.items():
+    for identity in known:
         file = folder / f"{identity}.xml"
-        if "/" in identity or identity.startswith("."):
-            issues.add(f"{path}:{line}", "image name", f"image {identity!r}: not a plain name")
-            continue
         try:
+            if "/" in identity or identity.startswith("."):
+                raise ValueError("the image id is not a plain name")
             parser = etree.XMLParser(resolve_entities=False, no_network=True)
             root = etree.fromstring(read_bytes(file), parser)
             if root.tag != "annotation" or root.getroottree().docinfo.doctype:
@@ -102,11 +103,11 @@ def _read_xml(path: Path, known: dict[str, int], issues: Issues) -> dict[str, li
             place = f"{file}:{getattr(problem, 'lineno', None) or 1}"
             issues.add(place, "XML", f"not a readable annotation ({problem})")
             continue
-        for each in root.findall("object"):
-            name, difficult = (each.findtext(tag, "").strip() for tag in ("name", "difficult"))
+        for item in root.findall("object"):
+            name, difficult = (item.findtext(tag, "").strip() for tag in ("name", "difficult"))
             if not name or difficult not in ("", "0", "1"):
-                message = "an object has no name" if not name else "difficult: expected 0 or 1"
-                issues.add(f"{file}:{each.sourceline}", "XML", message)
+                message = "an object has no name, or its difficult is not 0 or 1"
+                issues.add(f"{file}:{item.sourceline}", "XML", message)
             images = present.setdefault(name, [])
             if difficult != "1":
                 images.append(identity)
