@@ -25,7 +25,7 @@ from scipy.special import expit
 from g2netpl import read_labels
 from g2netpl.cli import main
 from g2netpl.commands.complete import _write_output
-from g2netpl.labels.io.photos import xmp
+from g2netpl.labels.io import photos as xmp
 from g2netpl.review import queries as review_queue
 from g2netpl.review.log import AnswerLog
 from g2netpl.review.session import ReviewSession

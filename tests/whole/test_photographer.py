@@ -11,7 +11,7 @@ from PIL.PngImagePlugin import PngInfo
 from g2netpl import read_labels
 from g2netpl.cli import main
 from g2netpl.labels.io import ReadOptions
-from g2netpl.labels.io.photos import xmp
+from g2netpl.labels.io import photos as xmp
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs.records import REVIEW
 

@@ -15,8 +15,8 @@ import pandas as pd
 from g2netpl.labels.io.build import LABELS, long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions
-from g2netpl.labels.io.photos.library import Library, at_level, places_of_words
-from g2netpl.labels.io.photos.sidecars import write as write
+from g2netpl.labels.io.photos import Library, at_level, places_of_words
+from g2netpl.labels.io.sidecars import write as write
 from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.paths import list_images, unread_note
 from g2netpl.labels.table import POSITIVE, LabelTable
@@ -39,51 +39,45 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     names, library = list_images(path), Library(path)
     photos = [library.photo(name) for name in names]
     tags = [photo.tags() for photo in photos]
-    found = [at_level(each.known, options.level) for each in tags]
-    words = {word for each in found for word in each}
+    found = [at_level(some.known, options.level) for some in tags]
+    words = {word for some in found for word in some}
     wanted = {*map(normalize_name, words if options.classes is None else options.classes)}
     others = {word for word in words if normalize_name(word) not in wanted}
-    labels = [(row, word, POSITIVE) for row, some in enumerate(found) for word in some - others]
-    in_file = {name for name, photo in zip(names, photos, strict=True) if photo.embedded.known}
-    beside = {
-        name
-        for name, photo in zip(names, photos, strict=True)
-        if any(each.known for each in photo.sidecars.values())
-    }
+    in_file = [bool(photo.embedded.known) for photo in photos]
+    in_sidecar = [any(some.known for some in photo.sidecars.values()) for photo in photos]
+    both = sum(a and b for a, b in zip(in_file, in_sidecar, strict=True))
     notes = [
-        f"keywords: {len(in_file):,} of {counted(len(names), 'photo')} in the file, "
-        f"{len(beside):,} in sidecars, {len(in_file & beside):,} in both"
+        f"keywords: {sum(in_file):,} of {counted(len(names), 'photo')} in the file, "
+        f"{sum(in_sidecar):,} in sidecars, {both:,} in both"
     ]
-    without = sum(bool(each.known) and not some for each, some in zip(tags, found, strict=True))
+    without = sum(bool(some.known) and not at for some, at in zip(tags, found, strict=True))
     if without:
         what = counted(without, "photo")
         notes.append(f"{what} with keywords, but none of level {options.level}")
     if others:
         what = f"{counted(len(others), 'keyword')} not among the classes"
         notes.append(f"{what} (such as {min(others)!r}): left out")
-    predicted = sum(len({path[-1] for path in each.paths - each.known}) for each in tags)
+    predicted = sum(len({path[-1] for path in some.paths - some.known}) for some in tags)
     if predicted:
         what = counted(predicted, "keyword")
         notes.append(f"{what} predicted by g2netpl: not taken as known labels")
-    for word, places in sorted(places_of_words(each.known for each in tags).items()):
+    for word, places in sorted(places_of_words(some.known for some in tags).items()):
         if len(places) > 1 and word in words - others:
-            both = " and ".join("|".join(place) for place in places)
-            notes.append(f"keyword {word!r} is one class for {both}")
+            shown = " and ".join("|".join(place) for place in places)
+            notes.append(f"keyword {word!r} is one class for {shown}")
     if library.issues:
         count = counted(len(library.issues), "file")
         notes.append(f"keywords of {count} cannot be read, the first: {library.issues[0]}")
     if words <= others:
-        why = [*notes[1:], *([] if in_file | beside else [_LIGHTROOM]), *unread_note(path)]
-        problem = (
-            f"no keywords found in {counted(len(names), 'photo')}" if names else "no photos found"
-        )
+        has_any = any(in_file) or any(in_sidecar)
+        why = [*notes[1:], *([] if has_any else [_LIGHTROOM]), *unread_note(path)]
+        photos_here = counted(len(names), "photo")
+        problem = f"no keywords found in {photos_here}" if names else "no photos found"
         raise InputError("; ".join([f"{path}: {problem}", *why]))
+    labels = [(row, word, POSITIVE) for row, some in enumerate(found) for word in some - others]
+    frame, absent = pd.DataFrame(labels, columns=LABELS), options.absent_value("unobserved")
+    places_in_file = [f"{path}/{name}" for name in names].__getitem__
+    issues = Issues()
     return long_table(
-        plain_names(names),
-        pd.DataFrame(labels, columns=LABELS),
-        lambda row: f"{path}/{names[row]}",
-        Issues(),
-        options.classes,
-        options.absent_value("unobserved"),
-        notes,
+        plain_names(names), frame, places_in_file, issues, options.classes, absent, notes
     )

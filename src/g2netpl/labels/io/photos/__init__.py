@@ -1,1 +1,0 @@
-"""Keywords of photos, in the files and in sidecars; the label format is `photo_tags`."""
