@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from pathlib import Path
 from typing import NoReturn
 
 from g2netpl import __version__
@@ -154,4 +153,4 @@ def _os_error(problem: Exception) -> str | None:
     if not problem.filename and not is_full(problem):
         return None
     path = os.fsdecode(problem.filename or os.curdir)
-    return f"{path}: {os_error_text(problem, Path(path))}"
+    return f"{path}: {os_error_text(problem)}"

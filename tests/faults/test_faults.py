@@ -225,7 +225,7 @@ def test_a_full_disk_is_one_line_and_the_run_resumes(lab, point):
     training = lab.new("g2netpl linear")
     outcome = training.run({"action": "full", **point})
     assert (outcome.code, outcome.is_one_line) == (2, True), outcome
-    assert "bytes free" in outcome.said
+    assert "make room" in outcome.said
     training.finish()
 
 

@@ -1,5 +1,6 @@
 """Features and activations in the cache: of these images, resumable, safe for two processes."""
 
+import errno
 import os
 import threading
 import time
@@ -20,7 +21,7 @@ from g2netpl.images.feature_cache import (
     get_or_compute,
 )
 from g2netpl.images.loader import ImageSource, MirroredSubset
-from g2netpl.utils import distributed, files
+from g2netpl.utils import distributed
 from g2netpl.utils.errors import InputError
 
 KEY = "0123456789abcdef" * 2
@@ -140,16 +141,21 @@ def test_only_rank_0_writes_and_all_ranks_compute_the_same_rows(photos_of, tmp_p
     assert not (tmp_path / "mine").exists()
 
 
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_folder_that_cannot_be_used_is_reported_before_the_work(photos_of, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="name another folder with --cache"):
         photos_of.get(tmp_path / "file")
     with monkeypatch.context() as patch:
-        patch.setattr(files, "free_bytes", lambda folder: 100)
-        with pytest.raises(InputError, match="bytes needed"):
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(InputError, match=r"No space left .*; name another folder with --cache"):
             photos_of.get(tmp_path)
+    assert not list(tmp_path.glob("*.npy"))
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache"))
-    with pytest.raises(InputError, match=r"no home folder .*; name a folder with --cache"):
+    with pytest.raises(InputError, match=r"no home folder .*; set XDG_CACHE_HOME"):
         photos_of.get(None)
     assert photos_of.computed == []
 

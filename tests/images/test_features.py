@@ -157,7 +157,7 @@ def test_images_are_looked_for_beside_the_label_file(photos, tmp_path, capsys):
     np.testing.assert_array_equal(one.train_features, two.train_features)
     np.testing.assert_array_equal(one.test_features, two.test_features)
     assert made("three/") == 2
-    assert "expected --images, --labels or both" in capsys.readouterr().err
+    assert "expected --labels" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])

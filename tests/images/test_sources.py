@@ -177,7 +177,7 @@ def test_a_shard_that_was_replaced_is_listed_again(tmp_path):
     tar(shard, [("b.png", png(2)), ("c.png", png(3))])
     assert list_images(shard) == ["b.png", "c.png"]
     shard.write_bytes(b"")
-    with pytest.raises(OSError, match="was changed"):
+    with pytest.raises(ValueError, match="was changed"):
         content_of(place)
 
 

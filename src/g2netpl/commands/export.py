@@ -25,7 +25,7 @@ from g2netpl.runs.export import export
 from g2netpl.runs.run import load_run
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import write_text, writing
+from g2netpl.utils.files import write_bytes, write_text, writing
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
 _CHECKED_ON = 100  # photos
@@ -62,7 +62,7 @@ def run(flags: argparse.Namespace) -> None:
     exported = export(trained, bundle, _photos(flags.images))
     text = make_card(trained, exported, bundle.name, license, output.stem, flags.hub)
     with writing(card):
-        write_text(card, text, "backslashreplace")
+        write_bytes(Path(card), text.encode(errors="backslashreplace"))
         if is_folder:
             about = exported.contents
             config = hub.config_text(about.classes, about.image_size, about.single_label)

@@ -45,7 +45,7 @@ from g2netpl.training.trainer import Callback, NumericalStop, State, Trainer
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.options import parse_record, short_number
+from g2netpl.utils.options import parse_record
 from g2netpl.utils.progress import EVERY, Work
 from g2netpl.utils.signals import AGAIN, leave_terminal_to_parent
 
@@ -341,7 +341,7 @@ def check_some_trained(rows: Sequence[Row]) -> None:
 def _title(cell: Cell) -> str:
     parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
     text = " ".join(part for part in parts if part)
-    return f"{text} rate {short_number(cell.learning_rate)} batch {cell.batch_size}"
+    return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}"
 
 
 def _watch_labels(config: RunConfig, trainer: Trainer) -> None:

@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from numpy.lib import format as npy
+from numpy.lib.format import open_memmap
 from torch import Tensor, nn
 
 from g2netpl.images.loader import Device, Groups, Rows, Source
@@ -28,7 +28,7 @@ from g2netpl.images.transforms import is_mirrored
 from g2netpl.utils import distributed
 from g2netpl.utils.cache import limit_cache, size_limit, user_cache
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import atomic_write, check_space, is_full, open_in_place
+from g2netpl.utils.files import is_full, open_in_place
 from g2netpl.utils.image_refs import is_address, stamp_of
 from g2netpl.utils.locks import held
 
@@ -38,7 +38,6 @@ _DAY = 24 * 3600.0  # seconds
 _BLOCK = 1 << 23  # numbers that are computed before they are written
 _HEADER = 128  # bytes of a .npy file before its numbers
 _TABLE = re.compile(r"([0-9a-f]{32}\.f(?:16|32))\.(npy|done\.npy|lock)")
-_ELSEWHERE = "name another folder with --cache"
 
 
 def get_or_compute(
@@ -60,10 +59,12 @@ def get_or_compute(
     name = f"{key}.f{8 * np.dtype(kind).itemsize}"
     path = (folder or default_cache()) / f"{name}.npy"
     if distributed.is_main():
-        _make_folder(path, file_bytes(len(paths), shape, kind))
+        with _usable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
         waiting = f"{path.name}: waiting for another process that computes the same"
         with held(path.with_suffix(".lock"), lambda: say(waiting)):
-            table = _Table(path, paths, shape, kind)
+            with _usable(path.parent):
+                table = _Table(path, paths, shape, kind)
             missing = distributed.broadcast(table.missing())
             if 0 < len(missing) < len(paths):
                 done = len(paths) - len(missing)
@@ -104,18 +105,21 @@ def file_bytes(count: int, shape: tuple[int, ...], kind: npt.DTypeLike = np.floa
 
 def default_cache() -> Path:
     """The user's cache folder, which may be deleted at any time."""
-    return user_cache("features", "name a folder with --cache")
+    return user_cache("features")
 
 
 class _Table:
-    """A table and its done mask, open for writing."""
+    """A table and its done mask, open for writing; both are replaced if one is damaged."""
 
     def __init__(self, path: Path, paths: list[str], shape: tuple[int, ...], kind: Kind) -> None:
-        self._stamps = np.array([stamp_of(path)[:2] for path in paths], np.int64)
-        self._values, is_new = _open(path, len(paths), shape, kind)
-        self._done, _ = _open(path.with_suffix(".done.npy"), len(paths), (2,), np.int64)
-        if is_new:
-            self._done[:] = 0
+        self._stamps = np.array([stamp_of(path) for path in paths], np.int64)
+        done, count = path.with_suffix(".done.npy"), len(paths)
+        self._values = _open(path, (count, *shape), kind)
+        self._done = _open(done, (count, 2), np.int64)
+        if self._values is None or self._done is None:
+            done.unlink(missing_ok=True)  # first: it does not describe the new table
+            self._values = _create(path, (count, *shape), kind)
+            self._done = _create(done, (count, 2), np.int64)
 
     def missing(self) -> Rows:
         """Rows that are not computed, or for another image than there is now."""
@@ -132,42 +136,45 @@ class _Table:
         self._done.flush()
 
 
-def _open(path: Path, count: int, shape: tuple[int, ...], kind: npt.DTypeLike) -> tuple[Any, bool]:
-    """A .npy file for writing, and whether it is new; a damaged one is replaced."""
-    size, whole = file_bytes(count, shape, kind), (count, *shape)
+def _open(path: Path, shape: tuple[int, ...], kind: npt.DTypeLike) -> Any:
+    """A .npy file of this shape, open for writing; None if it is missing or damaged."""
     with suppress(FileNotFoundError, ValueError):
         os.close(open_in_place(path, os.O_RDWR))  # which rejects a link
-        if path.stat().st_size == size:
+        if path.stat().st_size == file_bytes(shape[0], shape[1:], kind):
             table = np.load(path, mmap_mode="r+", allow_pickle=False)
-            if table.shape == whole and table.dtype == kind:
-                return table, False
-    header = {"descr": npy.dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": whole}
-    with atomic_write(path, durable=False) as file:
-        npy.write_array_header_1_0(file, header)
-        file.truncate(size)
-        if hasattr(os, "posix_fallocate"):  # a full disk is an error now, and not a crash later
+            if table.shape == shape and table.dtype == kind:
+                return table
+    return None
+
+
+def _create(path: Path, shape: tuple[int, ...], kind: npt.DTypeLike) -> Any:
+    """A new .npy file of zeros, open for writing."""
+    path.unlink(missing_ok=True)
+    table = open_memmap(path, "w+", kind, shape)
+    if hasattr(os, "posix_fallocate"):  # a full disk is an error now, and not a crash later
+        with open(path, "r+b") as file:
             try:
-                os.posix_fallocate(file.fileno(), 0, size)
-            except OSError as problem:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            except OSError as problem:  # not every file system can
                 if is_full(problem):
+                    path.unlink()
                     raise
-    return np.load(path, mmap_mode="r+", allow_pickle=False), True
+    return table
+
+
+@contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """A folder that cannot hold the table is reported before the work."""
+    try:
+        yield
+    except OSError as problem:
+        why = f"features cannot be cached there ({problem.strerror})"
+        raise InputError(f"{folder}: {why}; name another folder with --cache") from None
 
 
 def _blocks(rows: Rows, shape: tuple[int, ...]) -> list[Rows]:
     count = -(-len(rows) * math.prod(shape) // _BLOCK)
     return np.array_split(rows, count) if count else []
-
-
-def _make_folder(path: Path, size: int) -> None:
-    """Stop before the work if the table cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        why = f"features cannot be cached there ({problem.strerror}); {_ELSEWHERE}"
-        raise InputError(f"{path.parent}: {why}") from None
-    there = path.stat().st_size if path.exists() else 0
-    check_space(path.parent, size - there, "features", _ELSEWHERE)
 
 
 @dataclass(frozen=True)

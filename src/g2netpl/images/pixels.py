@@ -21,7 +21,6 @@ from g2netpl.utils.console import shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import (
     MAX_PIXELS,
-    Unfit,
     Unreachable,
     can_read_raw,
     formats,
@@ -124,8 +123,6 @@ def _reason(problem: Exception) -> str:
         return f"more than {MAX_PIXELS:,} pixels; make it smaller first"
     if isinstance(problem, UnidentifiedImageError):
         return "not a readable image (no known image format, or damaged at its start)"
-    if isinstance(problem, Unfit):
-        return str(problem.strerror)
     if isinstance(problem, OSError) and problem.strerror is not None:
         return f"cannot be read ({problem.strerror})"
     return f"not a readable image ({shown(problem) or type(problem).__name__})"

@@ -23,11 +23,11 @@ from g2netpl.labels import paths
 from g2netpl.labels.files import Files, each_file, ensure_local
 from g2netpl.labels.io import find_format, image_folders
 from g2netpl.labels.names import name_problem, plain_name
-from g2netpl.labels.paths import SUFFIXES, Located, images_on_top, names_on_top, with_near
+from g2netpl.labels.paths import SUFFIXES, Located, images_on_top, is_below, names_on_top, with_near
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors
-from g2netpl.utils.image_refs import ImageRef, Opened, PathBelow, Stamp, Unfit, is_address, stamp_of
-from g2netpl.utils.stores import check_address, object_at, objects_at
+from g2netpl.utils.image_refs import ImageRef, Opened, Stamp, is_address, stamp_of
+from g2netpl.utils.stores import objects_at
 
 LEAVE_OUT_HINT = " (--missing leave-out continues without them)"
 _LARGEST = 1 << 28  # bytes of one image
@@ -40,28 +40,24 @@ class TarMember(ImageRef):
     """An image in a tar file; the text reads as if that were a folder."""
 
     tar: ImageRef
+    shard: str
     offset: int
     size: int
 
-    @property
-    def shard(self) -> str:
-        """The tar file."""
-        return str(self.tar)
-
     def stamp(self) -> Stamp:
-        """Its own size, and the times of the tar file."""
-        stamp = self.tar.stamp()
-        return stamp if stamp[0] < 0 else (self.size, *stamp[1:])
+        """Its own size, and the time of the tar file."""
+        size, changed = self.tar.stamp()
+        return (size if size < 0 else self.size), changed
 
     def open(self) -> Opened:
         """Its bytes."""
         if self.size > _LARGEST:
-            raise Unfit(f"{self.size:,} bytes are too many for an image")
+            raise ValueError(f"{self.size:,} bytes are too many for an image")
         with self.tar.open() as file:
             file.seek(self.offset)
             content = file.read(self.size)
         if len(content) < self.size:
-            raise Unfit("the tar file was changed; run the command again")
+            raise ValueError("the tar file was changed; run the command again")
         return io.BytesIO(content)
 
 
@@ -79,7 +75,7 @@ class DatasetImage(ImageRef):
         """Its bytes."""
         content = _dataset(self.path).picture(self.row)
         if content is None:
-            raise Unfit("the row has no picture")
+            raise ValueError("the row has no picture")
         return io.BytesIO(content)
 
 
@@ -140,10 +136,8 @@ def images_at(address: str | Path) -> Catalogue:
 
 @lru_cache(maxsize=8)
 def _in_store(address: str, period: int) -> Catalogue:
-    check_address(address)
     root = address.rstrip("/")
-    is_one = _is_tar(root) and not set(root) & set("*?[")
-    files = [object_at(root)] if is_one else objects_at(root)
+    files = objects_at(root)
     _check_not_compressed(files)
     images: dict[str, ImageRef] = {
         file.removeprefix(root).lstrip("/") or file.rpartition("/")[2]: file
@@ -177,7 +171,7 @@ def _in_tars(address: str, shards: tuple[ImageRef, ...], stamps: tuple[Stamp, ..
                 raise InputError(f"{both}: image {name!r} is there twice; rename one")
             else:
                 place = {"offset": member.offset_data, "size": member.size}
-                refs[name] = TarMember(f"{shard}/{name}", tar=shard, **place)
+                refs[name] = TarMember(f"{shard}/{name}", tar=shard, shard=str(shard), **place)
     return Catalogue(address, refs, notes)
 
 
@@ -208,19 +202,21 @@ def _check_not_compressed(files: Iterable[str]) -> None:
             raise InputError(f"{file}: compressed; decompress it, so that each image can be read")
 
 
-def _shards_at(address: str) -> list[PathBelow]:
+def _shards_at(address: str) -> list[ImageRef]:
     """The tar files that a folder, a path or a pattern names."""
-    if os.path.isdir(address):
-        names = sorted(name for name in os.listdir(address) if name[0] != "." and _is_tar(name))
+    is_folder = os.path.isdir(address)
+    if is_folder:
+        names = sorted(name for name in names_on_top(address) if name[0] != "." and _is_tar(name))
         files = [os.path.join(address, name) for name in names]
-    else:  # the user named these, so they may be links
-        matches = [address] if os.path.exists(address) else sorted(glob.glob(address)) or [address]
-        files = [os.path.realpath(file) if os.path.islink(file) else file for file in matches]
+    else:
+        files = [address] if os.path.exists(address) else sorted(glob.glob(address)) or [address]
     _check_not_compressed(files)
-    absent = [file for file in files if not os.path.isfile(file)]
-    if absent:
-        raise InputError(f"{absent[0]}: no such tar file")
-    return [PathBelow(os.path.dirname(file) or os.curdir, os.path.basename(file)) for file in files]
+    for file in files:
+        if not os.path.isfile(file):
+            raise InputError(f"{file}: no such tar file")
+        if is_folder and not is_below(file, address):
+            raise InputError(f"{file}: a link that leads out of its folder; replace it by a copy")
+    return [ImageRef(file) for file in files]
 
 
 @lru_cache(maxsize=2)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from g2netpl.labels.names import match_filenames, matched_note, name_problem
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.image_refs import PathBelow, can_read_raw, is_below
+from g2netpl.utils.image_refs import can_read_raw
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
@@ -61,7 +61,7 @@ def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Locat
         problem = name_problem(name)
         if problem is not None:
             raise InputError(f"image {name!r}: {problem}")
-        path = PathBelow(root, name)
+        path = os.path.join(root, name)
         paths.append(path)
         folder = os.path.dirname(path)
         try:
@@ -84,7 +84,9 @@ def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Locat
         files = list_images(root)
     except InputError:  # a file whose name is not text
         return located
-    return with_near(located, files, root, lambda names: [PathBelow(root, each) for each in names])
+    return with_near(
+        located, files, root, lambda names: [os.path.join(root, each) for each in names]
+    )
 
 
 def with_near(
@@ -117,6 +119,11 @@ def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
     if not any(each.is_absolute() for each in folders):
         common = os.path.relpath(common)
     return Path(common), ["" if way == "." else f"{way}/" for way in ways]
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether a path is really `root` or below it; OSError if nothing is there."""
+    return Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(root))
 
 
 def names_on_top(folder: str | Path) -> Iterator[str]:

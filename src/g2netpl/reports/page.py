@@ -14,7 +14,7 @@ from jinja2 import Environment, FunctionLoader
 
 from g2netpl.labels.files import named, of_each
 from g2netpl.utils.errors import counted
-from g2netpl.utils.files import write_text, writing
+from g2netpl.utils.files import write_bytes, writing
 
 
 def render(template: str, **content: Any) -> str:
@@ -51,5 +51,5 @@ def write_page(path: str | Path, template: str, **content: Any) -> Path:
     """Write a page; text that UTF-8 cannot encode becomes question marks."""
     page, path = render(template, **content), Path(path)
     with writing(path):
-        write_text(path, page, errors="replace")
+        write_bytes(Path(path), page.encode(errors="replace"))
     return path

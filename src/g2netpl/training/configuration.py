@@ -28,7 +28,6 @@ from g2netpl.utils import distributed
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import file_digest
-from g2netpl.utils.options import short_number
 
 if TYPE_CHECKING:
     from g2netpl.training.trainer import Trainer
@@ -218,7 +217,7 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
         if name in (*config.options, *open_options)
     )
     epochs = ", ".join(
-        f"{count} {name} (learning rate {short_number(found['learning_rate'][name])})"
+        f"{count} {name} (learning rate {found['learning_rate'][name]:g})"
         for name, count in found["epochs"].items()
     )
     begins = f", from {found['train_from']} on" if "train_from" in found else ""

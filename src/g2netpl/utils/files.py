@@ -11,10 +11,9 @@ import json
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -30,22 +29,20 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the last by `ulimit -f`
 
 @contextmanager
 def friendly_os_errors(path: str | Path) -> Iterator[None]:
-    """An OSError inside becomes one line with the file, what went wrong, and the free space."""
+    """An OSError inside becomes one line with the file and what went wrong."""
     try:
         yield
     except OSError as problem:
         if problem.errno is None:
             raise
         where = os.fsdecode(problem.filename) if problem.filename else path
-        raise InputError(f"{where}: {os_error_text(problem, Path(path))}") from None
+        raise InputError(f"{where}: {os_error_text(problem)}") from None
 
 
-def os_error_text(problem: OSError, path: Path) -> str:
-    """What went wrong, and on a full disk the free space."""
+def os_error_text(problem: OSError) -> str:
+    """What went wrong, and what to do about a full disk."""
     text = problem.strerror or os.strerror(problem.errno or 0)
-    if not is_full(problem):
-        return text
-    return f"{text}; {free_bytes(path):,} bytes free; make room and run the command again"
+    return f"{text}; make room and run the command again" if is_full(problem) else text
 
 
 def is_full(problem: BaseException) -> bool:
@@ -53,59 +50,46 @@ def is_full(problem: BaseException) -> bool:
     return isinstance(problem, OSError) and problem.errno in _FULL
 
 
-def free_bytes(path: Path) -> int:
-    """Free space on the disk of a file or folder that may not exist yet."""
-    folders = (folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
-    return shutil.disk_usage(next(folders)).free
-
-
-def check_space(folder: Path, needed: int, what: str, otherwise: str) -> None:
-    """Stop before the work if its files will not fit."""
-    free = free_bytes(folder)
-    if free < needed:
-        raise InputError(
-            f"{folder}: {needed:,} bytes needed for the {what}, {free:,} free; make room, or "
-            f"{otherwise}"
-        )
-
-
 @contextmanager
-def atomic_write(
-    path: str | Path, *, durable: bool = True, condition: Callable[[], bool] | None = None
-) -> Iterator[BinaryIO]:
+def atomic_write(path: str | Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Write a file that gets its name only when it is complete; a link there is replaced itself.
 
     A file that is replaced keeps its permissions. A `durable` one survives a power cut.
-    FileExistsError if a `condition` is false directly before the file gets its name.
     """
     path = Path(path)
-    with _temporary(path, durable) as (file, temporary):
-        yield file
+    temporary = path.with_name(f".{path.name[-40:]}.g2netpl-{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | BINARY
+    try:
+        with open(os.open(temporary, flags, 0o666), "wb") as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
         with suppress(OSError):
             status = path.lstat()
             if stat.S_ISREG(status.st_mode):
                 os.chmod(temporary, status.st_mode & 0o777)
-        _close(file, durable)
-        if condition is not None and not condition():
-            raise FileExistsError(errno.EEXIST, "changed by another program", str(path))
         os.replace(temporary, path)
+        if durable:
+            sync_folder(path.parent)
+    except OSError as problem:
+        if problem.filename in (None, str(temporary)):
+            problem.filename = str(path)
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_exclusively(path: Path, content: bytes) -> None:
-    """Write a file that does not exist yet; FileExistsError if there is anything of that name.
-
-    Nobody ever sees half of it.
-    """
-    with _temporary(path, True) as (file, temporary):
-        file.write(content)
-        _close(file, True)
+    """Write a file that does not exist yet; FileExistsError if there is anything of that name."""
+    with open(path, "xb") as file:
         try:
-            os.link(temporary, path)
-        except FileExistsError:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            path.unlink()
             raise
-        except OSError:  # no hard links, as on the cards of cameras
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666))
-            os.replace(temporary, path)
 
 
 @contextmanager
@@ -117,17 +101,17 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def atomic_text(path: str | Path, errors: str = "strict") -> Iterator[TextIO]:
+def atomic_text(path: str | Path) -> Iterator[TextIO]:
     """Write a text file in UTF-8 that a user named; its folder is created if needed."""
     with writing(path), atomic_write(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield text
         text.detach()
 
 
-def write_text(path: str | Path, content: str, errors: str = "strict") -> None:
+def write_text(path: str | Path, content: str) -> None:
     """The same for a text that is known."""
-    with atomic_text(path, errors) as file:
+    with atomic_text(path) as file:
         file.write(content)
 
 
@@ -165,10 +149,7 @@ def open_in_place(path: Path, flags: int) -> int:
     With another name, what is written would reach a place that nobody named.
     """
     with suppress(FileNotFoundError):
-        status = path.lstat()
-        _check_kind(path, status)
-        if status.st_nlink > 1:
-            raise _is_link(path)
+        _check_kind(path, path.lstat())
     return os.open(path, flags | _NO_LINK | BINARY, 0o666)
 
 
@@ -216,39 +197,11 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-@contextmanager
-def _temporary(path: Path, durable: bool) -> Iterator[tuple[BinaryIO, Path]]:
-    """A new file under a random name in the folder of `path`; errors name `path`."""
-    temporary = path.with_name(f".{path.name[-40:]}.g2netpl-{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | BINARY
-    try:
-        with open(os.open(temporary, flags, 0o666), "wb") as file:
-            yield file, temporary
-        if durable:
-            sync_folder(path.parent)
-    except OSError as problem:
-        if problem.filename in (None, str(temporary)):
-            problem.filename = str(path)
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _close(file: BinaryIO, durable: bool) -> None:
-    file.flush()
-    if durable:
-        os.fsync(file.fileno())
-    file.close()
-
-
 def _check_kind(path: Path, status: os.stat_result, may_be_folder: bool = False) -> None:
-    """Reject links, pipes and devices."""
-    if stat.S_ISLNK(status.st_mode):
-        raise _is_link(path)
-    is_folder = may_be_folder and stat.S_ISDIR(status.st_mode)
-    if not (stat.S_ISREG(status.st_mode) or is_folder):
+    """Reject links, pipes and devices; a file with a second name is a link too."""
+    is_file, is_folder = stat.S_ISREG(status.st_mode), stat.S_ISDIR(status.st_mode)
+    is_linked = is_file and status.st_nlink > 1 and not may_be_folder
+    if stat.S_ISLNK(status.st_mode) or is_linked:
+        raise InputError(f"{path}: is a link; expected a regular file: replace it by a copy")
+    if not (is_file or (may_be_folder and is_folder)):
         raise InputError(f"{path}: is not a regular file; move it away")
-
-
-def _is_link(path: Path) -> InputError:
-    return InputError(f"{path}: is a link; expected a regular file: replace it by a copy")

@@ -3,7 +3,6 @@
 A reference is small and can be sent to other processes.
 """
 
-import errno
 import hashlib
 import io
 import os
@@ -22,7 +21,7 @@ _FORMATS = (
     *("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF", "HEIF"),
 )
 
-Stamp = tuple[int, int, int]  # size, time of the content, time of the file itself
+Stamp = tuple[int, int]  # size, time of the content
 Opened = io.BufferedReader | io.BytesIO
 
 
@@ -41,70 +40,36 @@ def can_read_raw() -> bool:
     return find_spec("rawpy") is not None
 
 
-class Unfit(OSError):
-    """A path that leads out of its folder, or to something that is not a regular file."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(errno.EPERM, why)
-
-
 class Unreachable(UserError):
     """A store that cannot be reached now; the image may be fine, so the work ends."""
 
 
 class ImageRef(str):
-    """Where one image is."""
+    """Where one image is: a path, or a text that reads like one with what it takes to open it."""
+
+    shard = ""  # the tar file that contains it; empty if it is a file by itself
 
     def __new__(cls, text: str | Path, **facts: Any) -> Self:
-        """A text that reads like a path, with whatever it takes to open the image."""
+        """A text with attributes."""
         made = super().__new__(cls, text)
         made.__dict__.update(facts)
         return made
 
-    @property
-    def shard(self) -> str:
-        """The tar file that contains it; empty if it is a file by itself."""
-        return ""
-
     def open(self) -> Opened:
-        """Open it for reading; raises OSError if that fails."""
+        """Open it for reading; OSError or ValueError if that fails."""
         descriptor = os.open(self, os.O_RDONLY | NO_WAITING | BINARY)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise Unfit("not a regular file")
+            raise ValueError("not a regular file")
         return open(descriptor, "rb")
 
     def stamp(self) -> Stamp:
-        """Size and times: with the same stamp it has the same content; −1 if it is missing."""
+        """Size and time: with the same stamp it has the same content; −1 if it is missing."""
         try:
             status = os.stat(self)
         except (OSError, ValueError):
-            return -1, -1, -1
-        return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-class PathBelow(ImageRef):
-    """The path of a file that must be in the folder `root`; checked when it is opened."""
-
-    root: str
-
-    def __new__(cls, root: str, name: str) -> Self:
-        """The two joined."""
-        return super().__new__(cls, os.path.join(root, name), root=root)
-
-    def open(self) -> Opened:
-        """The file, if it is in the folder."""
-        if not is_below(self, self.root):
-            raise Unfit(f"leads out of the image folder {self.root}")
-        return super().open()
-
-    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
-        return self.root, self[len(self.root) :].lstrip(os.sep)
-
-
-def is_below(path: str, root: str) -> bool:
-    """Whether a path is really `root` or below it; OSError if nothing is there."""
-    return Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(root))
+            return -1, -1
+        return status.st_size, status.st_mtime_ns
 
 
 def is_address(text: str) -> bool:
@@ -113,7 +78,7 @@ def is_address(text: str) -> bool:
 
 
 def open_file(path: str | Path) -> Opened:
-    """Open a regular file or a reference for reading; OSError or `Unfit` if that fails."""
+    """Open a regular file or a reference for reading; OSError or ValueError if that fails."""
     return (path if isinstance(path, ImageRef) else ImageRef(path)).open()
 
 

@@ -4,7 +4,6 @@ What our own files contain is checked in the same way when it is read again.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Self, TypeVar, cast, get_args
@@ -76,20 +75,6 @@ def check_record(kind: type[Record], content: object, where: str) -> Record:
 
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
-
-
-def short_number(number: float) -> str:
-    """A number in few digits, or in all if few would show another number."""
-    short = f"{number:g}"
-    return short if float(short) == number else repr(number)
-
-
-def parse_size(text: str) -> int:
-    """Bytes from `2 GB`, `500MB` or `1000000`; ValueError for anything else."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)B?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise ValueError("must be a size such as 500MB or 2GB")
-    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
 
 
 def none_from_text(value: object) -> object:

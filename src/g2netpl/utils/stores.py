@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,32 +40,25 @@ class Remote(ImageRef):
         return self.listed
 
     def open(self) -> Opened:
-        """Open the local copy."""
-        try:
-            return open(self.local(), "rb")
-        except FileNotFoundError:  # another process has just removed it for want of room
-            return open(self.local(), "rb")
-
-    def local(self) -> Path:
-        """The local copy, which is downloaded if it is not there."""
+        """Open the local copy, which is downloaded if it is not there."""
         key = hashlib.sha256(f"{self}\0{self.listed}".encode()).hexdigest()
-        path = user_cache("remote", "set XDG_CACHE_HOME") / key
-        if not path.exists():
+        path = user_cache("remote") / key
+        try:
+            os.utime(path)  # it is used now
+        except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
             with held(path.with_suffix(".lock"), lambda: None):  # others may want the same shard
                 if not path.exists():
                     self._download(path)
-        with suppress(OSError):
-            os.utime(path)  # it was used now
-        return path
+        return open(path, "rb")
 
     def _download(self, path: Path) -> None:
         global _written
-        limit = size_limit("G2NETPL_REMOTE_CACHE", "10GB")
+        limit, expected = size_limit("G2NETPL_REMOTE_CACHE", "10GB"), self.listed[0]
         part = path.with_suffix(f".{secrets.token_hex(8)}")  # there may be no locks
         try:
             _ask(self, lambda store: store.get_file(str(self), str(part)))
-            size, expected = part.stat().st_size, self.listed[0]
+            size = part.stat().st_size
             if size != expected:
                 raise Unreachable(
                     f"{self}: {size:,} bytes arrived of {expected:,}; the file changed, or the "
@@ -103,31 +95,26 @@ def check_address(address: str) -> None:
 
 def object_at(address: str) -> Remote:
     """One file, as the store lists it."""
-    check_address(address)
-    try:
-        about = _ask(address, lambda store: store.info(address))
-    except FileNotFoundError:
-        about = {}
-    if about.get("type") != "file":
-        raise InputError(f"{address}: {'a folder, not a file' if about else 'nothing there'}")
-    return _listed(about, address)
+    (first, *_) = objects_at(address)
+    if first.partition("://")[2] != address.partition("://")[2].lstrip("/"):
+        raise InputError(f"{address}: a folder, not a file")
+    return first
 
 
 def objects_at(address: str) -> list[Remote]:
-    """All files below an address, or those that a pattern names."""
-
-    def list_files(store: Any) -> dict[str, Any]:
-        find = store.glob if set(address) & set("*?[") else store.find
-        files: dict[str, Any] = find(address, detail=True)
-        return files
-
+    """A file, all files below a folder, or those that a pattern names."""
+    check_address(address)
+    is_pattern = bool(set(address) & set("*?["))
     try:
-        files = [about for about in _ask(address, list_files).values() if about["type"] == "file"]
+        files: dict[str, Any] = _ask(
+            address, lambda store: (store.glob if is_pattern else store.find)(address, detail=True)
+        )
     except FileNotFoundError:
-        files = []
-    if not files:
+        files = {}
+    found = [_listed(about, address) for about in files.values() if about["type"] == "file"]
+    if not found:
         raise InputError(f"{address}: nothing there")
-    return [_listed(about, address) for about in files]
+    return found
 
 
 def _listed(about: dict[str, Any], address: str) -> Remote:
@@ -135,7 +122,7 @@ def _listed(about: dict[str, Any], address: str) -> Remote:
     name = str(about["name"]).removeprefix(f"{scheme}://").lstrip("/")
     version = next((str(about[key]) for key in _VERSIONS if about.get(key)), "")
     number = int.from_bytes(hashlib.sha256(version.encode()).digest()[:8]) >> 1
-    return Remote(f"{scheme}://{name}", listed=(int(about["size"]), number, 0))
+    return Remote(f"{scheme}://{name}", listed=(int(about["size"]), number))
 
 
 def _ask(address: str, action: Callable[[Any], Result]) -> Result:

@@ -19,8 +19,8 @@ from PIL import Image, IptcImagePlugin, UnidentifiedImageError
 
 from g2netpl.labels.io.options import TagLevel
 from g2netpl.labels.names import normalize_name
-from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, UNREAD_SUFFIXES
-from g2netpl.utils.image_refs import MAX_PIXELS, PathBelow, formats, open_file
+from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, UNREAD_SUFFIXES, is_below
+from g2netpl.utils.image_refs import MAX_PIXELS, formats, open_file
 
 TagPath = tuple[str, ...]  # a tag with the levels above it, the widest first
 MAX_BYTES = 1 << 24  # of a packet
@@ -257,7 +257,7 @@ class Library:
         for file in tags:
             try:
                 if file == name:
-                    with open_file(PathBelow(self.root, name)) as opened:
+                    with self._opened(name) as opened:
                         tags[file] = embedded_tags(opened)
                 else:
                     tags[file] = tags_in(Packet(self.content(file)))
@@ -288,9 +288,16 @@ class Library:
         return sidecars if sidecars and self.shares_stem(name) else []
 
     def content(self, name: str) -> bytes:
-        """The bytes of a sidecar: a regular file below the folder; no link leads out of it."""
-        with open_file(PathBelow(self.root, name)) as file:
+        """The bytes of a sidecar."""
+        with self._opened(name) as file:
             return file.read(MAX_BYTES + 1)
+
+    def _opened(self, name: str) -> BinaryIO:
+        """A regular file below the folder; no link leads out of it."""
+        path = os.path.join(self.root, name)
+        if not is_below(path, self.root):
+            raise ValueError(f"leads out of the image folder {self.root}")
+        return open_file(path)
 
     def content_to_replace(self, name: str) -> bytes | None:
         """The bytes of a sidecar that will be replaced; None if there is none."""

@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from shlex import quote
 
@@ -39,7 +38,7 @@ from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, find
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, counted, listed
-from g2netpl.utils.files import atomic_write, remove_temporary, write_exclusively
+from g2netpl.utils.files import remove_temporary, write_bytes, write_exclusively
 from g2netpl.utils.locks import locked_without_file
 
 _SHOWN = 5  # changes in the notes of a dry run
@@ -203,10 +202,10 @@ class _Plan:
                 change = self.change(row, planned.sidecar)
                 if change and change.before is None:
                     write_exclusively(path, change.after)
+                elif change and self._is_unchanged(change):
+                    write_bytes(path, change.after)
                 elif change:
-                    is_unchanged = partial(self._is_unchanged, change)
-                    with atomic_write(path, condition=is_unchanged) as file:
-                        file.write(change.after)
+                    continue
                 return change
             except FileExistsError:  # another program has created or changed it since
                 continue
