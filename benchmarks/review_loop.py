@@ -62,7 +62,7 @@ def answer(run: Path, truth: LabelTable, order: str, count: int, seed: int) -> C
     said: Counter[str] = Counter()
     for number in range(count):
         (question,) = review.questions(order, 1)
-        row, column = question["row"], question["column"]
+        row, column = question["row"], question["tags"][0]["column"]
         assert question["image"] == truth.images[row]
         kind = "yes" if truth.values[row, column] == POSITIVE else "no"
         review.decide(f"{number:032x}", row, column, kind, order)

@@ -78,10 +78,10 @@ def answer(folder: Path, answers: LabelTable, order: str, count: int) -> None:
     row_of = {name: row for row, name in enumerate(answers.images)}
     with closing(ReviewSession(folder)) as review:
         for question in review.questions(order, count):
-            row, column = question["row"], question["column"]
-            truth = answers.values[row_of[question["image"]], column]
-            name = f"{question['image']} {question['class']}"
-            review.decide(name, row, column, "yes" if truth == 1 else "no", order)
+            row, (tag,) = question["row"], question["tags"]
+            truth = answers.values[row_of[question["image"]], tag["column"]]
+            name = f"{question['image']} {tag['name']}"
+            review.decide(name, row, tag["column"], "yes" if truth == 1 else "no", order)
         done = review.progress()
     print(f"  {done['yes']} times yes, {done['no']} times no")
 

@@ -108,11 +108,8 @@ const steps = {
   async lost() {
     await page.waitForSelector("#alert:not([hidden])");
   },
-  async search({ text }) {
-    await page.keyboard.press("/");
-    await page.keyboard.type(text);
-    await page.waitForTimeout(400);
-    await page.keyboard.press("Enter");
+  async choose({ selector, value }) {
+    await page.selectOption(selector, value);
     await page.waitForSelector("#main[aria-busy=false]");
   },
   // Goes through the page with Tab alone and tells what gets the focus, and whether one sees it.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from review_runs import Page, random_run, write_photos, write_run
+from review_runs import Page, Served, random_run, write_photos, write_run
 from test_review_security import CLASSES as HOSTILE_CLASSES
 from test_review_security import HOSTILE
 
@@ -117,7 +117,7 @@ def test_answers_are_kept_while_the_file_is_another_one(tmp_path, browser):
     """First it comes back; then it is replaced by an older one for good, and all starts again."""
     folder = random_run(tmp_path)
     path = folder / "review.jsonl"
-    with Page(folder) as page:
+    with Served(folder) as page:
         browser.open(address=page.address)
         given = browser.answer(keys=["y"])
         browser.settled()
@@ -143,7 +143,7 @@ def test_answers_are_kept_while_the_file_is_another_one(tmp_path, browser):
         browser.lost()
         assert path.read_bytes() == older
         port = page.port
-    with Page(folder, port=port) as page:
+    with Served(folder, port=port) as page:
         browser.lost()
         browser.follow(address=page.address)
         browser.settled()
@@ -153,7 +153,7 @@ def test_answers_are_kept_while_the_file_is_another_one(tmp_path, browser):
 
 def test_undo_goes_back_several_steps(tmp_path, browser):
     folder = random_run(tmp_path)
-    with Page(folder) as page:
+    with Served(folder) as page:
         browser.open(address=page.address)
         given = browser.answer(keys=["y", "n", "y", "n"])
         for step in (3, 2, 1):
@@ -172,7 +172,7 @@ def test_undo_goes_back_several_steps(tmp_path, browser):
 def test_undo_leaves_the_answers_of_another_tab(tmp_path, browser):
     folder, other = random_run(tmp_path), Browser()
     try:
-        with Page(folder) as page:
+        with Served(folder) as page:
             browser.open(address=page.address)
             mine = browser.answer(keys=["y"])
             browser.settled()
@@ -205,7 +205,7 @@ def test_hostile_names_are_shown_as_they_are(tmp_path, browser):
         tmp_path / "run", HOSTILE, HOSTILE_CLASSES, np.full(shape, -1), soft, 1 - soft
     )
     shown = set()
-    with Page(folder) as page:
+    with Served(folder) as page:
         browser.open(address=page.address)
         plain = browser.see()["elements"]
         for _ in range(soft.size - 1):
@@ -219,37 +219,34 @@ def test_hostile_names_are_shown_as_they_are(tmp_path, browser):
     assert browser.faults() == []
 
 
-def test_search_by_keyboard_and_go_on_answering(tmp_path, browser):
+def test_the_class_filter_survives_a_reload(tmp_path, browser):
     folder = random_run(tmp_path)
-    with Page(folder) as page:
+    with Served(folder) as page:
         browser.open(address=page.address)
-        browser.search(text="class 3")
-        seen = browser.see()
-        assert seen["label"] == "class 3"
-        assert seen["focus"] == "question"
+        browser.choose(selector="#class", value="3")
         given = browser.answer(keys=["y", "y"])
         browser.reload()
-        assert browser.see()["label"] == "class 3"  # the filter stays
+        assert browser.see()["label"] == "class 3"
         browser.settled()
     assert {label for _, label, _ in given} == {"class 3"}
     assert len(saved(folder)) == 2
 
 
 def test_everything_can_be_reached_with_tab_and_the_focus_is_seen(tmp_path, browser):
-    with Page(random_run(tmp_path)) as page:
+    with Served(random_run(tmp_path)) as page:
         browser.open(address=page.address)
         browser.answer(keys=["y"])
         browser.settled()
-        reached = browser.tabs(count=9)
+        reached = browser.tabs(count=8)
     assert [name for name, _ in reached] == [
-        *("show-help", "order", "class", "search", "enlarge", "yes", "no", "skip", "undo")
+        *("show-help", "order", "class", "enlarge", "yes", "no", "skip", "undo")
     ]
     assert all(visible for _, visible in reached)
 
 
 def test_no_serious_fault_of_accessibility(tmp_path, browser):
     folder = random_run(tmp_path)
-    with Page(folder, "--limit", "50") as page:
+    with Served(folder, limit=50) as page:
         browser.open(address=page.address)
         browser.answer(keys=["y"])
         browser.settled()
@@ -272,7 +269,7 @@ def decided(folder):
 def test_photos_by_keys(tmp_path, browser):
     """What is on and off on the screen is what is saved, photo by photo."""
     folder = random_run(tmp_path, images=20, classes=12)
-    with Page(folder, "--ask", "photos", "--limit", "6") as page:
+    with Served(folder, "photos", 6) as page:
         browser.open(address=page.address)
         given = {}
         for keys in (["1", "3", "Enter"], ["Enter"], ["2", "2", "9", "Enter"]):
@@ -315,7 +312,7 @@ def test_photos_by_clicks_and_search(tmp_path, browser):
     soft = np.random.default_rng(0).random(shape) ** 8  # few are likely
     classes = [f"class {column}" for column in range(40)]
     folder = write_run(tmp_path / "run", names, classes, np.full(shape, -1), soft, soft)
-    with Page(folder, "--ask", "photos") as page:
+    with Served(folder, "photos") as page:
         browser.open(address=page.address)
         first = browser.see()
         other = next(
@@ -351,7 +348,7 @@ def test_photos_by_clicks_and_search(tmp_path, browser):
 
 def test_tags_out_of_sight_are_shown_before_they_are_saved(tmp_path, browser):
     folder = random_run(tmp_path, images=10, classes=30)
-    with Page(folder, "--ask", "photos") as page:
+    with Served(folder, "photos") as page:
         browser.size(width=390, height=500)
         browser.open(address=page.address)
         browser.press(key="Enter")
@@ -368,7 +365,7 @@ def test_no_tag_is_broken_within_a_word(tmp_path, browser):
     write_photos(tmp_path / "photos", names)
     chances = np.full((2, 4), 0.99)
     folder = write_run(tmp_path / "run", names, classes, [[1, 1, -1, -1]] * 2, chances, chances)
-    with Page(folder, "--ask", "photos") as page:
+    with Served(folder, "photos") as page:
         for width, height in ((1280, 800), (390, 844)):
             browser.size(width=width, height=height)
             browser.open(address=page.address)
@@ -377,14 +374,14 @@ def test_no_tag_is_broken_within_a_word(tmp_path, browser):
 
 
 def test_photos_and_accessibility(tmp_path, browser):
-    with Page(random_run(tmp_path), "--ask", "photos", "--limit", "50") as page:
+    with Served(random_run(tmp_path), "photos", 50) as page:
         browser.open(address=page.address)
         browser.press(key="Enter")
         browser.settled()
         tags = len(browser.see()["tags"])
-        reached = browser.tabs(count=tags + 10)
+        reached = browser.tabs(count=tags + 9)
         assert [name for name, _ in reached if name] == [
-            *("show-help", "order", "class", "search", "enlarge"),
+            *("show-help", "order", "class", "enlarge"),
             *("find", "save", "rest", "skip", "undo"),
         ]
         assert all(visible for _, visible in reached)

@@ -7,13 +7,17 @@ import re
 import secrets
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from scipy.special import logit
 
+from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.labels.table import UNOBSERVED
+from g2netpl.review.server import ReviewServer
+from g2netpl.review.session import ReviewSession
 from g2netpl.runs.thresholds import Thresholds
 
 IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
@@ -99,6 +103,44 @@ def random_run(parent, images=30, classes=8, seed=0, names=None):
     return write_run(parent / "run", names, labels, observed, soft, predicted)
 
 
+class Served:
+    """The review page of a run, served by a thread of this process."""
+
+    def __init__(self, folder, ask="labels", limit=None, port=0):
+        self.review = ReviewSession(folder, ask, limit=limit)
+        pictures = Pictures(self.review.saved.images, Roots({"images": folder.parent / "photos"}))
+        self.server = ReviewServer(self.review, pictures, "useful", port)
+        self.port, self.token = self.server.server_port, self.server.token
+        self.address = self.server.address
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.review.close()
+
+
+def request(page, method, path, body=None):
+    """Status, headers and content of one reply of a page."""
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=120)
+    headers = {"X-G2netpl-Token": page.token}
+    if body is not None:
+        headers |= {
+            "Origin": f"http://127.0.0.1:{page.port}",
+            "Content-Type": "application/json",
+        }
+        body = json.dumps(body)
+    try:
+        connection.request(method, path, body, headers)
+        reply = connection.getresponse()
+        return reply.status, dict(reply.getheaders()), reply.read()
+    finally:
+        connection.close()
+
+
 class Page:
     """`g2netpl review` as a process of its own, and requests as the page would send them."""
 
@@ -135,25 +177,8 @@ class Page:
         self.process.kill()
         self.process.wait()
 
-    def request(self, method, path, body=None, **headers):
-        """Status, headers and content of one answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        given = {"X-G2netpl-Token": self.token}
-        if body is not None:
-            given |= {
-                "Origin": f"http://127.0.0.1:{self.port}",
-                "Content-Type": "application/json",
-            }
-            body = json.dumps(body)
-        try:
-            connection.request(method, path, body, given | headers)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
-        finally:
-            connection.close()
-
     def ask(self, path, body=None):
-        status, _, content = self.request("GET" if body is None else "POST", path, body)
+        status, _, content = request(self, "GET" if body is None else "POST", path, body)
         assert status == 200, content
         return json.loads(content)
 
@@ -161,10 +186,9 @@ class Page:
         return self.ask(f"/api/questions?order={order}&count={count}")["questions"]
 
     def decide(self, question, answer, id=None):
-        kept = {key: question[key] for key in ("row", "column", "order")}
-        return self.ask(
-            "/api/decide", {"id": id or secrets.token_hex(16), "answer": answer, **kept}
-        )
-
-    def undo(self, answer):
-        return self.ask("/api/undo", {"id": secrets.token_hex(16), "answer": answer})["question"]
+        columns = [tag["column"] for tag in question["tags"]]
+        body = {"id": id or secrets.token_hex(16), "row": question["row"]}
+        body |= {"answer": "skip" if answer == "skip" else "save", "order": question["order"]}
+        on = answer == "yes"
+        body |= {"on": columns if on else [], "off": [] if on else columns}
+        return self.ask("/api/decide", body)

@@ -10,12 +10,10 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
-from review_runs import write_photos, write_run
+from review_runs import Served, write_photos, write_run
 
-from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.review.http import MOST_BYTES, TOKEN_HEADER
 from g2netpl.review.server import ReviewServer
-from g2netpl.review.session import ReviewSession
 from g2netpl.runs.answers import read_decisions
 
 SCRIPT = "<img src=x onerror=window.marked=1>.png"
@@ -33,7 +31,7 @@ LEADS_OUT = ["../secret.png", "/etc/hostname", "link.png"]
 CLASSES = ["<script>window.marked=1</script>", "cat", "' OR 1=1 --"]
 
 
-class Server:
+class Server(Served):
     """A server in this process, and raw requests to it."""
 
     def __init__(self, parent, ask="labels"):
@@ -45,18 +43,8 @@ class Server:
         soft = np.linspace(0.05, 0.95, shape[0] * shape[1]).reshape(shape)
         observed = np.full(shape, -1)
         self.folder = write_run(parent / "run", self.names, CLASSES, observed, soft, soft)
-        self.review = ReviewSession(self.folder, ask)
+        super().__init__(self.folder, ask)
         self.review.decide("0" * 32, 0, 0, "yes", "useful")
-        pictures = Pictures(self.review.saved.images, Roots({"images": parent / "photos"}))
-        self.server = ReviewServer(self.review, pictures, "useful")
-        self.port, self.token = self.server.server_port, self.server.token
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-        self.review.close()
 
     def get(self, target, **headers):
         return self.raw("GET", target, headers)
@@ -98,9 +86,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("security"))
-    yield server
-    server.close()
+    with Server(tmp_path_factory.mktemp("security")) as server:
+        yield server
 
 
 STATE = "/api/state"
@@ -113,7 +100,8 @@ LAST = {"id": "b" * 32, "answer": "0" * 32}
 
 
 def good(**changed):
-    return {"id": "a" * 32, "row": 1, "column": 1, "answer": "yes", "order": "useful"} | changed
+    answer = {"id": "a" * 32, "row": 1, "answer": "save", "on": [1], "off": [], "order": "useful"}
+    return answer | changed
 
 
 def without(name):
@@ -245,13 +233,12 @@ def test_refused_and_nothing_changed(server, case):
 
 @pytest.fixture(scope="module")
 def photo_server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("photos"), "photos")
-    yield server
-    server.close()
+    with Server(tmp_path_factory.mktemp("photos"), "photos") as server:
+        yield server
 
 
 def photo(**changed):
-    return {"id": "a" * 32, "row": 1, "answer": "save", "on": [0], "off": [1, 2]} | changed
+    return good(on=[0], off=[1, 2]) | changed
 
 
 PHOTOS = {
@@ -268,7 +255,6 @@ PHOTOS = {
     "a class that is not there": lambda s: s.post(DECIDE, photo(on=["new"])),
     "a class by its name": lambda s: s.post(DECIDE, photo(off=["cat"])),
     "tags without end": lambda s: s.post(DECIDE, photo(on=[f"x{n:05}" for n in range(500)])),
-    "an answer of the other kind": lambda s: s.post(DECIDE, good()),
 }
 
 
@@ -325,7 +311,9 @@ MORE = {
     "an order that is a list": lambda s: s.post(DECIDE, good(order=["useful"])),
     "a row that is too large": lambda s: s.post(DECIDE, good(row=10**30)),
     "a row below 0": lambda s: s.post(DECIDE, good(row=-1)),
-    "a class that is not asked about": lambda s: s.post(DECIDE, good(column=3)),
+    "a class that is not asked about": lambda s: s.post(DECIDE, good(on=[3])),
+    "two classes in one question": lambda s: s.post(DECIDE, good(on=[0, 1])),
+    "nothing else, in a question about one class": lambda s: s.post(DECIDE, good(answer="rest")),
     "an undo without an id": lambda s: s.post(UNDO, {}),
     "an undo of no answer": lambda s: s.post(UNDO, {"id": "b" * 32}),
     "an undo with a row": lambda s: s.post(UNDO, LAST | {"row": 1}),
@@ -351,7 +339,7 @@ def test_odd_requests_are_refused_too(server, case):
 
 def test_the_same_requests_unspoilt_are_answered(server):
     """Without this one, a server that refuses everything would pass."""
-    scripts = ("/review.js", "/page.js", "/labels.js", "/photos.js")
+    scripts = ("/review.js", "/questions.js")
     for target in ("/", *scripts):
         kind = "text/javascript" if target in scripts else "text/html"
         status, head, _ = server.get(target, **{TOKEN_HEADER: None})
@@ -379,7 +367,7 @@ def test_hostile_names_arrive_as_they_are(server):
     assert "Content-Type: application/json" in head
     found = json.loads(body)["questions"]
     assert {q["image"] for q in found} <= set(server.names)
-    assert {q["class"] for q in found} == set(CLASSES)
+    assert {tag["name"] for q in found for tag in q["tags"]} == set(CLASSES)
     for row, name in enumerate(server.names):
         status, _, body = server.get(f"/api/image?row={row}&size=256")
         assert (status == 200) == (name not in LEADS_OUT)
@@ -431,31 +419,16 @@ def test_slow_connections_do_not_keep_others_out(server, begun):
         assert held[-1].recv(4) == b"HTTP"  # the latest have not
 
 
-def test_strangers_make_room_before_those_who_have_the_token(server):
-    ask = f"GET {STATE} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-    ours = socket.create_connection(("127.0.0.1", server.port), timeout=120)
-    with ours, ours.makefile("rb") as answers:
-        for _ in range(2):
-            ours.sendall(f"{ask}{TOKEN_HEADER}: {server.token}\r\n\r\n".encode())
-            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
-            length = 0
-            while (line := answers.readline()) != b"\r\n":
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            assert len(answers.read(length)) == length
-            with slow_sockets(server, 200) as held:
-                assert all(map(is_closed, held[:70]))
-
-
 def test_nobody_is_dropped_while_an_answer_is_worked_out(server):
     found = []
     row = server.names.index("plain.png")
     ask = threading.Thread(
         target=lambda: found.append(server.get(f"/api/image?row={row}&size=1024")[0])
     )
+    threads = threading.active_count()
     with server.server.pictures._decoding:
         ask.start()
-        while not any(client.is_served for client in server.server._clients.values()):
+        while threading.active_count() < threads + 2 or server.server._waiting:
             time.sleep(0.01)
         with slow_sockets(server, 200) as held:
             assert all(map(is_closed, held[:70]))
@@ -464,7 +437,7 @@ def test_nobody_is_dropped_while_an_answer_is_worked_out(server):
 
 
 def test_a_request_that_comes_in_drips_is_not_waited_for(server, monkeypatch):
-    monkeypatch.setattr("g2netpl.review.connections.PATIENCE", 0.2)
+    monkeypatch.setattr("g2netpl.review.http.PATIENCE", 0.2)
 
     def drip(connection):
         for _ in range(12_000):  # two minutes, never silent for longer than this
@@ -473,9 +446,3 @@ def test_a_request_that_comes_in_drips_is_not_waited_for(server, monkeypatch):
 
     with slow_sockets(server, 1) as (connection,), pytest.raises(ConnectionError):
         drip(connection)
-
-
-def test_where_all_places_are_at_work_the_next_is_turned_away(server, monkeypatch):
-    monkeypatch.setattr("g2netpl.review.connections.MOST", 0)
-    with slow_sockets(server, 1, b"") as (connection,):
-        assert is_closed(connection)

@@ -156,7 +156,8 @@ def test_commands_run(folder, page):
         if name == "review" and not parsed.export:  # waits for a browser; one answer is given here
             with closing(ReviewSession(arguments[1])) as review:
                 (question,) = review.questions("useful", 1)
-                review.decide(uuid4().hex, question["row"], question["column"], "yes", "useful")
+                column = question["tags"][0]["column"]
+                review.decide(uuid4().hex, question["row"], column, "yes", "useful")
             continue
         output = parsed.target if name == "convert" else getattr(parsed, "output", None)
         if output and name != "complete" and Path(output).exists() and "--overwrite" not in line:

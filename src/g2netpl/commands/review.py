@@ -26,7 +26,7 @@ import webbrowser
 from pathlib import Path
 
 from g2netpl.commands.flags import add_overwrite_flag
-from g2netpl.commands.writing import check_target, summary, write_table
+from g2netpl.commands.writing import PHOTO_TAGS, check_target, summary, write_table
 from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.review.queries import STRATEGIES
 from g2netpl.review.server import ReviewServer
@@ -54,7 +54,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--export", metavar="FILE", help="label file to write instead")
     add("--to", metavar="FORMAT", help="format of --export (default: by name)")
     add_overwrite_flag(parser)
-    parser.set_defaults(dry_run=False)
+    parser.set_defaults(dry_run=False, sidecar="IMG.JPG.xmp")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -143,13 +143,14 @@ def _export(flags: argparse.Namespace, console: Console) -> None:
         console.print(f"note: {note}")
     count = answers.write_provenance(before, decisions, provenance)
     changed = int((table.values != before.values).sum())
+    form = f" --format {flags.to}" if flags.to == PHOTO_TAGS else ""
     k, about = run.expected_positives, run.about["data"]
     no_validation = "" if about["training_images"] < about["images"] else " --validation 0"
     console.print(
         f"{summary(table)}\n{counted(count, 'label')} answered in review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {provenance}\nto train on it: g2netpl train "
         f"--labels {quoted(target)} --expected-positives {k:.2f}{no_validation} "
-        f"--annotation {run.annotation}\n"
+        f"--annotation {run.annotation}{form}\n"
         "k is that of the run: reviewed labels are not a random sample, so k cannot be estimated "
         "from them."
     )

@@ -1,4 +1,4 @@
-"""HTTP for a page on this machine, which trusts no request.
+"""HTTP for a page on this machine, which trusts no request and which no slow client can block.
 
 Every request names exactly this host and port; everything but static files needs the token in a
 header; every write is a POST of JSON from our own page.
@@ -7,13 +7,18 @@ header; every write is a POST of JSON from our own page.
 import hmac
 import json
 import re
+import sys
+import time
+from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR
+from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from g2netpl.review.connections import PATIENCE
-
+PATIENCE = 60  # seconds for a request to arrive
+MOST_WAITING = 128  # connections without a request
 TOKEN_HEADER = "X-G2netpl-Token"
 MOST_BYTES = 4096  # of a body
 _LONGEST_TARGET = 2048
@@ -52,6 +57,55 @@ def require(condition: object, why: str, status: HTTPStatus = HTTPStatus.BAD_REQ
         raise Rejection(status, why)
 
 
+class PatientServer(ThreadingHTTPServer):
+    """One thread per connection; the one that waits longest for a request makes room."""
+
+    daemon_threads = True
+    allow_reuse_address = sys.platform != "win32"  # on Windows it would share the port
+    request_queue_size = MOST_WAITING
+
+    def __init__(self, *given: Any) -> None:
+        self._waiting: dict[Any, float] = {}  # by socket, since when; the longest first
+        self._lock = Lock()
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Accept a connection, in place of the oldest if there are too many."""
+        with self._lock:
+            if len(self._waiting) >= MOST_WAITING:
+                self._drop(next(iter(self._waiting)))
+        self.wait_for(request)
+        super().process_request(request, client_address)
+
+    def wait_for(self, connection: Any) -> None:
+        """Begin to wait for the next request of a connection."""
+        self.stop_waiting(connection)
+        with self._lock:
+            self._waiting[connection] = time.monotonic()
+
+    def stop_waiting(self, connection: Any) -> None:
+        """Protect a connection, while its answer is made."""
+        with self._lock:
+            self._waiting.pop(connection, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self.stop_waiting(request)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Every half second: drop connections whose request is late."""
+        with self._lock:
+            for connection, since in list(self._waiting.items()):
+                if time.monotonic() - since > PATIENCE:
+                    self._drop(connection)
+
+    def _drop(self, connection: Any) -> None:
+        del self._waiting[connection]
+        with suppress(OSError):  # its thread finds the connection closed
+            connection.shutdown(SHUT_RDWR)
+
+
 class Handler(BaseHTTPRequestHandler):
     """One connection to a server with `files`, `hosts`, `token`, `get` and `post`."""
 
@@ -65,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Read a request, answer it, and wait for the next one."""
         super().handle_one_request()
-        self.server.answered(self.connection)
+        self.server.wait_for(self.connection)
 
     def do_GET(self) -> None:
         """Answer or reject a request, GET or POST."""
@@ -78,9 +132,9 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._check_token()
                 body = self._body(query) if self.command == "POST" else None
-                with self.server.serving(self.connection):
-                    get, post = self.server.get, self.server.post
-                    reply = get(path, query) if body is None else post(path, body)
+                self.server.stop_waiting(self.connection)
+                get, post = self.server.get, self.server.post
+                reply = get(path, query) if body is None else post(path, body)
         except Rejection as rejection:
             self._reject(rejection.status, str(rejection))
         else:

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from g2netpl.images.thumbnails import Pictures
-from g2netpl.review.connections import PatientServer
-from g2netpl.review.http import Handler, Rejection, Reply, require
+from g2netpl.review.http import Handler, PatientServer, Rejection, Reply, require
 from g2netpl.review.queries import Order
 from g2netpl.review.session import ReviewSession
 from g2netpl.utils.errors import InputError
@@ -21,10 +20,8 @@ from g2netpl.utils.errors import InputError
 _FILES = {
     "/": ("review.html", "text/html; charset=utf-8"),
     "/review.css": ("review.css", "text/css; charset=utf-8"),
-    **{
-        f"/{name}": (name, "text/javascript; charset=utf-8")
-        for name in ("review.js", "page.js", "labels.js", "photos.js")
-    },
+    "/review.js": ("review.js", "text/javascript; charset=utf-8"),
+    "/questions.js": ("questions.js", "text/javascript; charset=utf-8"),
 }
 _Id = Annotated[str, Field(pattern=r"^[0-9a-f]{16,64}$")]
 _Digits = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
@@ -35,7 +32,6 @@ class _Questions(BaseModel, strict=True, extra="forbid"):
     order: Order
     count: _Digits
     column: Annotated[_Digits | None, Field(alias="class")] = None
-    search: str = ""
 
 
 class _Image(BaseModel, strict=True, extra="forbid"):
@@ -43,20 +39,13 @@ class _Image(BaseModel, strict=True, extra="forbid"):
     size: Literal["256", "1024"]
 
 
-class _Label(BaseModel, strict=True, extra="forbid"):
-    id: _Id
-    row: int
-    column: int
-    answer: Literal["yes", "no", "skip"]
-    order: Order
-
-
-class _Photo(BaseModel, strict=True, extra="forbid"):
+class _Answer(BaseModel, strict=True, extra="forbid"):
     id: _Id
     row: int
     answer: Literal["save", "rest", "skip"]
     on: list[int]
     off: list[int]
+    order: Order
 
 
 class _Undo(BaseModel, strict=True, extra="forbid"):
@@ -97,8 +86,7 @@ class ReviewServer(PatientServer):
                 require(int(wanted.count) <= 20, "count: at most 20")
                 column = None if wanted.column is None else int(wanted.column)
                 self._check_labels(0, [] if column is None else [column])
-                query_of = (wanted.order, int(wanted.count), column, wanted.search)
-                questions = self.session.questions(*query_of)
+                questions = self.session.questions(wanted.order, int(wanted.count), column)
                 return _to_json({"questions": questions, "progress": self.session.progress()})
             if path == "/api/image":
                 image = _check(_Image, query)
@@ -110,17 +98,12 @@ class ReviewServer(PatientServer):
 
     def post(self, path: str, body: dict[str, Any]) -> Reply:
         """Save an answer or an undo; it is on the disk when this returns."""
-        question = None
         try:
-            if path == "/api/decide" and self.session.ask == "labels":
-                label = _check(_Label, body)
-                self._check_labels(label.row, [label.column])
-                self.session.decide(label.id, label.row, label.column, label.answer, label.order)
-            elif path == "/api/decide":
-                self._save_photo(_check(_Photo, body))
+            if path == "/api/decide":
+                self._save(_check(_Answer, body))
             elif path == "/api/undo":
                 undo = _check(_Undo, body)
-                question = self.session.undo(undo.id, undo.answer)
+                self.session.undo(undo.id, undo.answer)
             else:
                 raise Rejection(HTTPStatus.NOT_FOUND, "no such page")
         except OSError as problem:
@@ -128,19 +111,22 @@ class ReviewServer(PatientServer):
             raise Rejection(HTTPStatus.INSUFFICIENT_STORAGE, why) from None
         except InputError as problem:
             raise Rejection(HTTPStatus.CONFLICT, str(problem)) from None
-        return _to_json({"question": question, "progress": self.session.progress()})
+        return _to_json({"progress": self.session.progress()})
 
-    def _save_photo(self, photo: _Photo) -> None:
-        on, off, session = photo.on, photo.off, self.session
-        self._check_labels(photo.row, [*on, *off])
+    def _save(self, given: _Answer) -> None:
+        on, off, session = given.on, given.off, self.session
+        self._check_labels(given.row, [*on, *off])
         require(0 < len(on) + len(off) == len({*on, *off}), "expected each class shown, once")
+        is_label = session.ask == "labels"
+        require(not is_label or len(on) + len(off) == 1, "expected one class")
         is_possible = len(on) <= 1 or not session.single_label
         require(is_possible, "on: a photo of this run has one class")
-        require(photo.answer != "rest" or session.can_say_rest, "answer: too many classes for rest")
-        if photo.answer == "skip":
-            session.save(photo.id, photo.row, skipped=[*on, *off])
+        require(given.answer != "rest" or session.can_say_rest, "answer: rest is not possible here")
+        if given.answer == "skip":
+            session.save(given.id, given.row, skipped=[*on, *off], order=given.order)
         else:
-            session.save(photo.id, photo.row, on, off, rest=photo.answer == "rest")
+            is_rest = given.answer == "rest"
+            session.save(given.id, given.row, on, off, rest=is_rest, order=given.order)
 
     def _check_labels(self, row: int, columns: Sequence[int] = ()) -> None:
         images, known = len(self.session.saved.images), set(self.session.columns.tolist())

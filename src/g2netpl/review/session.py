@@ -1,36 +1,36 @@
 """One review of a run: the next questions, the answers of people, and undo.
 
-`ask` is "labels" (is this class in the photo?) or "photos" (which classes are?). A label question
-is a photo with one tag: both are saved and undone in the same way. An answer is a line of the log
-per label, with one id. Safe to use from several threads.
+A question is a photo with tags: its likely classes if `ask` is "photos", a single one if it is
+"labels". An answer is a line of the log per tag, with one id. Safe to use from several threads.
 """
 
 import hashlib
-import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.labels.table import POSITIVE, UNOBSERVED
 from g2netpl.review.log import AnswerLog
-from g2netpl.review.queries import STRATEGIES, Index, Mask, Order, Probabilities, rank, rank_photos
+from g2netpl.review.queries import STRATEGIES, Order
 from g2netpl.runs.answers import ANSWERS, PHOTOS, Decision, find, in_force, now
-from g2netpl.runs.completion import thresholds_of_unknown
+from g2netpl.runs.completion import complete_run, completed_by_pseudo_labels
 from g2netpl.runs.run import Run
+from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError, did_you_mean
 
 MOST_AT_ONCE = 1000  # classes about which "nothing else" can be answered
-_QUEUE, _QUEUES = 20_000, 16  # labels ranked at a time; queues kept, by strategy and filter
-_LIKELY = 5  # other likely classes, shown with a label question
+_RANKED, _QUEUE = 10_000_000, 20_000  # labels that are scored, and questions kept, at a time
 _TAGS, _FEWEST_TAGS = 9, 6  # tags of a photo, one per number key; of them not known yet
 _QUERIED = 3  # tags that the strategy chooses
 
+Index = npt.NDArray[np.int64]
 Line = tuple[int, Decision]  # with the entry of its label, row · L + column
 Change = tuple[int, str, int, str]  # entry, action, new value, strategy
 
@@ -53,19 +53,17 @@ class ReviewSession:
         self.saved = run.labels
         self._width = len(self.saved.classes)
         self.columns = _find_columns(self.saved.classes, classes)
-        thresholds = thresholds_of_unknown(run, self.saved.observed)
-        self.single_label = thresholds.single_label
-        self.probabilities = Probabilities(self.saved, thresholds, run.expected_positives)
+        self.single_label = run.thresholds.single_label
+        self._pseudo = completed_by_pseudo_labels(run).scores
+        self._predicted = run.thresholds.calibrate(run.predictions())
+        self._completed = complete_run(run)
         self.values = self.saved.observed.copy()  # observed, and answered since
-        self._positives = (self.values == POSITIVE).sum(axis=0)
-        self._queues: dict[tuple[str, int | None, str], tuple[list[int], bool]] = {}
+        self._is_open = ~np.isnan(self._predicted)  # labels of readable images without an answer
+        self._is_open_photo = np.ones(len(self.values), dtype=bool)
+        self._queues: dict[tuple[str, int | None], Index] = {}
         self._lock = RLock()
         self._in_force: list[Line] = []  # the answers that no undo has taken back
         self._by_id: dict[str, list[Line]] = {}  # all lines, also those taken back
-        self._answers: Counter[str] = Counter()  # lines in force by id, of this kind
-        self._actions: Counter[str] = Counter()  # lines in force by action, of this kind
-        self._labels: Counter[int] = Counter()  # answers in force by entry
-        self._photos: Counter[int] = Counter()  # answers in force about whole photos, by row
         self.log = AnswerLog(folder)
         try:
             self._replay()
@@ -80,12 +78,11 @@ class ReviewSession:
     @property
     def can_say_rest(self) -> bool:
         """Whether "nothing else" can be answered: not among more classes than people remember."""
-        return len(self.columns) <= MOST_AT_ONCE
+        return self.ask == PHOTOS and len(self.columns) <= MOST_AT_ONCE
 
     def state(self) -> dict[str, Any]:
         """What the page shows around the questions."""
-        folder, names = self.folder.resolve(), self.saved.classes
-        known = self._positives.tolist()
+        folder, names, known = self.folder.resolve(), self.saved.classes, self._positives().tolist()
         return {
             "asks": self.ask,
             "run": folder.name,
@@ -103,9 +100,10 @@ class ReviewSession:
     def progress(self) -> dict[str, int | None]:
         """The answers in force of this kind, and how many labels they confirm or reject."""
         with self._lock:
-            counts = {"yes": "yes", "no": "no", "skipped": "skip"}
-            labels = {name: self._actions[action] for name, action in counts.items()}
-            return {"answered": len(+self._answers), **labels, "limit": self.limit}
+            lines = [line for _, line in self._in_force if line.asks == self.ask]
+        actions = Counter(line.action for line in lines)
+        labels = {"yes": actions["yes"], "no": actions["no"], "skipped": actions["skip"]}
+        return {"answered": len({line.id for line in lines}), **labels, "limit": self.limit}
 
     def summary(self) -> str:
         """The answers in force: `3 yes, 2 no, 1 skipped`."""
@@ -116,7 +114,10 @@ class ReviewSession:
 
     def decide(self, id: str, row: int, column: int, answer: str, order: str) -> None:
         """Save yes, no or skip about one label; see `save`."""
-        self._append(id, [self._change(row, column, answer, order)])
+        if answer not in (*ANSWERS, "skip"):
+            raise InputError(f"answer: expected yes, no or skip, got {answer!r}")
+        side = {"yes": "on", "no": "off", "skip": "skipped"}[answer]
+        self.save(id, row, order=order, **{side: [column]})  # type: ignore[arg-type]
 
     def save(
         self,
@@ -126,6 +127,7 @@ class ReviewSession:
         off: Sequence[int] = (),
         skipped: Sequence[int] = (),
         rest: bool = False,
+        order: str = PHOTOS,
     ) -> None:
         """Save which classes a photo shows; with `rest`, no other unobserved class is in it.
 
@@ -139,15 +141,20 @@ class ReviewSession:
                 off = [*off, *(at for at in self.columns.tolist() if at in unknown)]
             answers = [*((at, "yes") for at in on), *((at, "no") for at in off)]
             answers += [(at, "skip") for at in skipped]
-            self._append(id, [self._change(row, *pair, PHOTOS) for pair in answers])
+            values, order = self.values[row].tolist(), PHOTOS if self.ask == PHOTOS else order
+            changes: list[Change] = [
+                (row * self._width + at, answer, ANSWERS.get(answer, values[at]), order)
+                for at, answer in answers
+            ]
+            self._append(id, changes)
 
-    def undo(self, id: str, answer: str) -> dict[str, Any]:
-        """Take back the answer with the id `answer`; returns its question.
+    def undo(self, id: str, answer: str) -> None:
+        """Take back the answer with the id `answer`.
 
         Raises `InputError` if it is not the last answer in force: another tab may have given that.
         """
         with self._lock:
-            lines = [line for line in self._by_id.get(answer, ()) if line[1].asks == self.ask]
+            lines = self._by_id.get(answer, [])
             left = max(len(lines) - len(self._by_id.get(id, ())), 0)
             last = [was.id for _, was in self._in_force[len(self._in_force) - left :]]
             if not lines or last != [answer] * left:
@@ -155,32 +162,26 @@ class ReviewSession:
                     "not taken back: another tab has saved an answer since, or has taken it back"
                 )
             self._append(id, [(at, "undo", was.old, was.order) for at, was in reversed(lines)])
-            return self._question(lines[0][0], lines[0][1].order, [*reversed(self._by_id[id])])
-
-    def _change(self, row: int, column: int, answer: str, order: str) -> Change:
-        value = ANSWERS.get(answer, int(self.values[row, column]))
-        return row * self._width + column, answer, value, order
 
     def _append(self, id: str, changes: list[Change]) -> None:
         """Save changes once: a page repeats an answer until it is confirmed.
 
         The last answer of the log may lack lines after a crash; they are added.
         """
-        with self._lock:
-            saved, time, lines = self._by_id.get(id, []), now(), list[Line]()
-            lacks = 0 < len(saved) < len(changes)
-            is_same = all(map(_is_same, saved, changes)) and len(saved) <= len(changes)
-            if not is_same or (lacks and self.log.decisions[-1].id != id):
-                raise InputError("not saved: the id belongs to another answer")
-            for entry, action, new, order in changes[len(saved) :]:
-                row, column = divmod(entry, self._width)
-                names = (self.saved.images[row], self.saved.classes[column])
-                old = int(self.values[row, column])
-                lines.append((entry, Decision(id, time, action, *names, old, new, order)))
-            if lines:
-                self.log.append(*(decision for _, decision in lines))
-            for entry, decision in lines:
-                self._apply(entry, decision)
+        saved, time, lines = self._by_id.get(id, []), now(), list[Line]()
+        lacks = 0 < len(saved) < len(changes)
+        is_same = all(map(_is_same, saved, changes)) and len(saved) <= len(changes)
+        if not is_same or (lacks and self.log.decisions[-1].id != id):
+            raise InputError("not saved: the id belongs to another answer")
+        for entry, action, new, order in changes[len(saved) :]:
+            row, column = divmod(entry, self._width)
+            names = (self.saved.images[row], self.saved.classes[column])
+            old = int(self.values[row, column])
+            lines.append((entry, Decision(id, time, action, *names, old, new, order)))
+        if lines:
+            self.log.append(*(decision for _, decision in lines))
+        for entry, decision in lines:
+            self._apply(entry, decision)
 
     def _replay(self) -> None:
         """Apply the answers of earlier sessions."""
@@ -195,153 +196,130 @@ class ReviewSession:
         """Let a saved line count."""
         self._by_id.setdefault(decision.id, []).append((entry, decision))
         row, column = divmod(entry, self._width)
-        change = int(decision.new == POSITIVE) - int(self.values[row, column] == POSITIVE)
-        self._positives[column] += change
         self.values[row, column] = decision.new
-        if decision.action == "undo":
-            sign, answer = -1, self._in_force.pop()[1]
+        is_undo = decision.action == "undo"
+        self._is_open[row, column] = is_undo
+        if decision.asks == PHOTOS:
+            self._is_open_photo[row] = is_undo
+        if is_undo:
+            self._in_force.pop()
             self._queues.clear()
         else:
-            sign, answer = 1, decision
             self._in_force.append((entry, decision))
-        self._labels[entry] += sign
-        self._photos[row] += sign * (answer.asks == PHOTOS)
-        if answer.asks == self.ask:
-            self._answers[answer.id] += sign
-            self._actions[answer.action] += sign
 
     # Questions
 
-    def questions(
-        self, order: str, count: int, column: int | None = None, text: str = ""
-    ) -> list[dict[str, Any]]:
-        """The next open questions of a query strategy; of one class, or matching a search."""
+    def questions(self, order: str, count: int, column: int | None = None) -> list[dict[str, Any]]:
+        """The next open questions of a query strategy, about all classes or one of them."""
         with self._lock:
             if self.limit is not None:
                 count = min(count, self.limit - (self.progress()["answered"] or 0))
-            entries = self._next((order, column, text.casefold()), max(count, 0))
-            return [self._question(entry, order) for entry in entries]
-
-    def _next(self, key: tuple[str, int | None, str], count: int) -> list[int]:
-        """Open entries of a queue; one that has run out is ranked again."""
-        for _ in range(2):
-            if key not in self._queues:
-                if len(self._queues) >= _QUEUES:
-                    del self._queues[next(iter(self._queues))]
+            key, places = (order, column), list[int]()
+            if key in self._queues:
+                places = self._next(self._queues[key], count)
+            if not places and count > 0:
                 self._queues[key] = self._rank(*key)
-            queue, is_complete = self._queues[key]
-            entries = list(islice((entry for entry in queue if self._is_open(entry)), count))
-            if entries or is_complete or not count:
-                break
-            del self._queues[key]
-        return entries
+                places = self._next(self._queues[key], count)
+            return [self._question(at, order) for at in places]
 
-    def _is_open(self, entry: int) -> bool:
-        is_label = self.ask == "labels"
-        return not (self._labels[entry] if is_label else self._photos[entry // self._width])
+    def _next(self, queue: Index, count: int) -> list[int]:
+        is_open = self._is_open_photo if self.ask == PHOTOS else self._is_open.ravel()
+        return list(islice((at for at in queue.tolist() if is_open[at]), max(count, 0)))
 
-    def _rank(self, order: str, column: int | None, text: str) -> tuple[list[int], bool]:
-        """The questions of a strategy, best first, by entry, and whether these are all."""
-        columns, names = self.columns if column is None else np.array([column]), self.saved.images
-        is_hit = np.fromiter((text in name.casefold() for name in names), bool, len(names))
-        matches = np.array([text in self.saved.classes[at].casefold() for at in columns.tolist()])
-        answered = np.array([at for at, times in self._labels.items() if times], dtype=np.int64)
-        seen = [row for row, times in self._photos.items() if times and self.ask == PHOTOS]
-        rows = np.arange(len(names)) if matches.any() else np.flatnonzero(is_hit)
-        rows = np.setdiff1d(rows, np.array(seen, dtype=np.int64), assume_unique=True)
-
-        def is_candidate(rows: Index, entries: Index) -> Mask:
-            mask: Mask = (is_hit[rows][:, None] | matches) & ~np.isin(entries, answered)
-            return mask
-
-        entries, scores, is_complete = rank(
-            *(STRATEGIES[cast(Order, order)], self.probabilities, columns, rows, is_candidate),
-            *(self._positives, _QUEUE, self.seed),
-        )
-        if self.ask == PHOTOS:
-            entries = rank_photos(entries, scores, self._width)
-        return entries.tolist(), is_complete
-
-    def _question(self, entry: int, order: str, undone: Sequence[Line] = ()) -> dict[str, Any]:
-        """What the page asks; `undone` has the answer that was taken back."""
-        row, column = divmod(entry, self._width)
-        about = {"row": row, "image": self.saved.images[row]}
-        if self.ask == "labels":
-            return {**about, "order": order, **self._label(row, column)}
-        if undone:  # as it was shown; of many classes that were "nothing else", only some
-            were = {at % self._width: decision.old for at, decision in undone}
-            on = sum(value == POSITIVE for value in were.values())
-            return {**about, **self._tags(row, [*were][: max(on, 2 * _TAGS)], were)}
-        strategy, rows = STRATEGIES[cast(Order, order)], np.array([row])
-        scores = strategy.score(self.probabilities, rows, self.columns, self.seed)[0]
-        if strategy.balances_classes:
-            scores /= 1 + self._positives[self.columns]
-        first = row * self._width
-        scores[[self._labels[first + at] > 0 for at in self.columns.tolist()]] = -1
-        best = np.argsort(-scores, kind="stable")[:_QUERIED]
-        return {**about, **self._tags(row, self.columns[best[scores[best] >= 0]].tolist(), {})}
-
-    def _label(self, row: int, column: int) -> dict[str, Any]:
-        """A label with its probabilities, and those of other likely classes."""
-        names, values, every = self.saved.classes, self.values[row], np.arange(self._width)
-        (pseudo,) = self.probabilities.pseudo(np.array([row]), every)
-        (predicted,) = self.probabilities.predicted(np.array([row]), every)
-        pseudo[self.saved.observed[row] != UNOBSERVED] = np.nan  # observed: none
-        others = np.flatnonzero((values == UNOBSERVED) & (every != column))
-        likely = others[np.argsort(-pseudo[others], kind="stable")][:_LIKELY].tolist()
-        shown = [
-            {"class": names[at], "pseudo": _round(pseudo[at]), "predicted": _round(predicted[at])}
-            for at in (column, *likely)
+    def _rank(self, order: str, column: int | None) -> Index:
+        """The best questions: rows of photos, or entries (row · L + column) of labels."""
+        columns = self.columns if column is None else np.array([column])
+        can_ask = self._can_ask(order, slice(None), columns).any(axis=1)
+        rows = np.flatnonzero(can_ask & (self._is_open_photo | (self.ask != PHOTOS)))
+        most = max(_RANKED // len(columns), 1)
+        if len(rows) > most:  # a part at random; the others come when these are answered
+            rows = np.sort(np.random.default_rng(self.seed).choice(rows, most, replace=False))
+        scores = self._score(order, rows, columns)
+        if self.ask == PHOTOS:  # the labels of a photo count together
+            together = np.maximum(scores, 0).sum(axis=1)
+            return rows[np.argsort(-together, kind="stable")[:_QUEUE]]
+        best = np.argsort(-scores, axis=None, kind="stable")[
+            : min(int((scores >= 0).sum()), _QUEUE)
         ]
+        return rows[best // len(columns)] * self._width + columns[best % len(columns)]
+
+    def _can_ask(self, order: str, rows: Index | slice, columns: Index) -> npt.NDArray[np.bool_]:
+        """Which labels have no answer and are of the kind that the strategy asks about."""
+        is_observed = self.saved.observed[rows][:, columns] != UNOBSERVED
+        asks_observed = STRATEGIES[cast(Order, order)].asks_observed
+        can_ask: npt.NDArray[np.bool_] = is_observed == asks_observed
+        return can_ask & self._is_open[rows][:, columns]
+
+    def _score(self, order: str, rows: Index, columns: Index) -> Scores:
+        at, first = np.ix_(rows, columns), int(rows[0]) if len(rows) else 0
+        given = self._pseudo[at], self._predicted[at], self.saved.observed[at]
+        can_ask, positives = self._can_ask(order, rows, columns), self._positives()[columns]
+        return STRATEGIES[cast(Order, order)].score(*given, can_ask, positives, [self.seed, first])
+
+    def _positives(self) -> Index:
+        """How many positives of every class are known."""
+        counts: Index = (self.values == POSITIVE).sum(axis=0)
+        return counts
+
+    def _question(self, place: int, order: str) -> dict[str, Any]:
+        """What the page shows: a photo, its tags, and what else is known about it."""
+        row, column = (place, None) if self.ask == PHOTOS else divmod(place, self._width)
+        shown = self._shown(row, order) if column is None else [column]
+        names, values = self.saved.classes, self.values[row]
+        changed = np.flatnonzero(values != self.saved.observed[row]).tolist()
+        known = [at for at in np.flatnonzero(values != UNOBSERVED).tolist() if at not in shown]
         return {
-            **shown[0],
-            "column": column,
-            "value": int(values[column]),
-            "has_pseudo": bool(self.saved.has_soft[row]),
-            "known": self._known(row, np.flatnonzero(values != UNOBSERVED).tolist()),
-            "likely": shown[1:],
+            "row": row,
+            "image": self.saved.images[row],
+            "order": order,
+            "tags": [self._tag(row, at) for at in shown],
+            "known": [  # positives first
+                {"name": names[at], "value": int(values[at]), "answered": at in changed}
+                for at in sorted(known, key=lambda at: -values[at])
+            ],
         }
 
-    def _tags(self, row: int, queried: Sequence[int], were: dict[int, int]) -> dict[str, Any]:
-        """The tags of a photo: likely, queried and known ones; `were` has answers taken back."""
-        (scores,), (present,) = self.probabilities.completed(np.array([row]))
-        values = self.values[row]
-        ranked = self.columns[np.argsort(-scores[self.columns], kind="stable")]
+    def _shown(self, row: int, order: str) -> list[int]:
+        """The classes of a photo to show as tags: likely, queried and known ones."""
+        values, columns = self.values[row], self.columns
+        ranked = columns[np.argsort(-self._completed.scores[row, columns], kind="stable")]
         known = ranked[values[ranked] == POSITIVE].tolist()
-        present &= not (self.single_label and known)
-        unknown = ranked[values[ranked] == UNOBSERVED]
-        needed = {*unknown[present[unknown]].tolist(), *queried} - {*known}
+        unknown = ranked[values[ranked] == UNOBSERVED].tolist()
+        scores = self._score(order, np.array([row]), columns)[0]
+        best = np.argsort(-scores, kind="stable")[:_QUERIED]
+        needed = {*columns[best[scores[best] >= 0]].tolist()} - {*known}
+        needed |= {at for at in unknown if self._is_likely(row, at)}
         count = max(_TAGS - len(known), _FEWEST_TAGS, len(needed))
-        shown = {*list(dict.fromkeys((*needed, *unknown.tolist())))[:count]}
-        absent = [at for at in np.flatnonzero(values == NEGATIVE).tolist() if at not in shown]
+        shown = {*list(dict.fromkeys((*needed, *unknown)))[:count]}
+        return [*(at for at in ranked.tolist() if at in shown), *known]
 
-        def tag(column: int) -> dict[str, Any]:
-            value = int(values[column])
-            is_open, was = value == UNOBSERVED, were.get(column, value)
-            return {
-                "column": column,
-                "name": self.saved.classes[column],
-                "known": not is_open,
-                "on": is_open and bool(present[column]) if was == UNOBSERVED else was == POSITIVE,
-                "probability": _round(scores[column]) if is_open else None,
-            }
+    def _is_likely(self, row: int, column: int) -> bool:
+        """Whether `g2netpl complete` would add a label, with the answers so far."""
+        has_class = self.single_label and (self.values[row] == POSITIVE).any()
+        return not has_class and self._completed.values[row, column] == POSITIVE
 
-        tags = [tag(at) for at in (*(at for at in ranked.tolist() if at in shown), *known)]
-        return {"tags": tags, "known": self._known(row, absent)}
+    def _tag(self, row: int, column: int) -> dict[str, Any]:
+        """A class of a photo with its probabilities, which only unobserved labels have."""
+        value = int(self.values[row, column])
+        is_unobserved = self.saved.observed[row, column] == UNOBSERVED
+        pseudo = self._pseudo[row, column] if self.saved.has_soft[row] and is_unobserved else None
+        completed = self._completed.scores[row, column] if value == UNOBSERVED else None
+        is_on = self._is_likely(row, column) if value == UNOBSERVED else value == POSITIVE
+        return {
+            "column": column,
+            "name": self.saved.classes[column],
+            "value": value,
+            "on": bool(is_on),
+            "probability": _round(completed),
+            "pseudo": _round(pseudo),
+            "predicted": _round(self._predicted[row, column]),
+        }
 
-    def _known(self, row: int, columns: Iterable[int]) -> list[dict[str, Any]]:
-        """Known labels of an image, positives first, and which of them were answered here."""
-        names, values = self.saved.classes, self.values[row].tolist()
-        is_new = (self.values[row] != self.saved.observed[row]).tolist()
-        return [
-            {"name": names[at], "value": values[at], "answered": is_new[at]}
-            for at in sorted(columns, key=lambda at: -values[at])
-        ]
 
-
-def _round(probability: float) -> float | None:
+def _round(probability: float | None) -> float | None:
     """A probability for the page; None for NaN."""
-    return None if math.isnan(probability) else round(float(probability), 4)
+    is_known = probability is not None and probability == probability
+    return round(float(probability), 4) if is_known else None  # type: ignore[arg-type]
 
 
 def _find_columns(known: Sequence[str], wanted: Sequence[str] | None) -> Index:

@@ -1,22 +1,32 @@
-// The review page: fetches questions, shows photos, saves answers. labels.js or photos.js shows the question.
+// The review page: fetches questions, shows photos, saves answers. questions.js draws a question.
 
-import { $, ask, page } from "/page.js";
-import * as labels from "/labels.js";
-import * as photos from "/photos.js";
+import { $, KEYED, allSeen, ask, markTags, showFound, showKnown, showLabel, showTags } from "/questions.js";
 
-const KINDS = { labels, photos };
-const AHEAD = 6; // questions to hold
-const COUNT = 12; // questions to fetch at a time
+const AHEAD = 6, COUNT = 12; // questions to hold, and to fetch at a time
 const RETRY = 1000; // milliseconds between tries while the server is away
+const MOST_UNDONE = 200; // answers of this tab that can be undone
 
+let token = "", state = null;
+let upcoming = []; // questions; the first one is on the screen
+let answered = new Set(), confirmed = []; // questions being saved, which must not come again, and saved ones
+let unsent = []; // requests that the server has not confirmed; they outlive a reload
+let given = []; // answers of this tab, with their questions; undo takes back the last one
+let sending = false, undoing = 0;
+let filter = 0, fetching = null; // counts changes of the filter, so that late replies are dropped
+const pictures = new Map();
+
+const isPhotos = () => state.asks === "photos";
 const buttons = () => $("answers").querySelectorAll("button:not(#undo)");
-const key = (question) => `${question.row} ${question.column ?? ""}`;
+const key = ({ row, tags }) => (isPhotos() ? `${row}` : `${row} ${tags[0].column}`);
+const isUndo = ({ path }) => path === "/api/undo";
+const stored = (name) => JSON.parse(sessionStorage.getItem(`${name} ${state.key}`) ?? "null");
+const store = (name, value) => sessionStorage.setItem(`${name} ${state.key}`, JSON.stringify(value));
 
 class BadToken extends Error {}
 class Rejected extends Error {}
 
 async function call(path, body) {
-  const headers = { "X-G2netpl-Token": page.token };
+  const headers = { "X-G2netpl-Token": token };
   const options = { headers, cache: "no-store", credentials: "omit" };
   if (body !== undefined) {
     options.method = "POST";
@@ -35,68 +45,50 @@ async function call(path, body) {
 
 // Starting
 
-function takeToken() {
-  const given = location.hash.slice(1);
-  if (/^[A-Za-z0-9_-]{43}$/.test(given)) {
-    sessionStorage.setItem("token", given);
+async function start() {
+  const fragment = location.hash.slice(1);
+  if (/^[A-Za-z0-9_-]{43}$/.test(fragment)) {
+    sessionStorage.setItem("token", fragment);
     history.replaceState(null, "", location.pathname);
   }
-  page.token = sessionStorage.getItem("token") ?? "";
-}
-
-async function start() {
-  takeToken();
+  token = sessionStorage.getItem("token") ?? "";
   try {
-    page.state = await (await call("/api/state")).json();
+    state = await (await call("/api/state")).json();
   } catch (problem) {
     complain(problem);
     if (!(problem instanceof BadToken)) setTimeout(start, RETRY);
     return;
   }
-  page.unsent = stored("unsent");
-  page.given = stored("given");
-  page.undoing = page.unsent.filter(isUndo).length;
-  for (const { body } of page.unsent) if ("row" in body) page.answered.add(key(body));
+  unsent = stored("unsent") ?? [];
+  given = stored("given") ?? [];
+  undoing = unsent.filter(isUndo).length;
+  for (const { question } of unsent) if (question) answered.add(key(question));
   complain(null);
-  for (const each of document.querySelectorAll("[data-ask]")) each.hidden = !each.dataset.ask.split(" ").includes(page.state.asks);
+  for (const one of document.querySelectorAll("[data-ask]")) one.hidden = one.dataset.ask !== state.asks;
+  $("rest").hidden = !state.can_say_rest;
   fillFilters();
-  kind().start();
-  keys = { ...KEYS, ...kind().keys };
-  showProgress(page.state.progress);
-  document.title = `${page.state.run} · g2netpl review`;
-  $("run").textContent = page.state.run;
+  showProgress(state.progress);
+  document.title = `${state.run} · g2netpl review`;
+  $("run").textContent = state.run;
   send();
   await changeFilter();
 }
 
-const kind = () => KINDS[page.state.asks];
-const stored = (name) => JSON.parse(sessionStorage.getItem(`${name} ${page.state.key}`) ?? "[]");
-const store = (name) => sessionStorage.setItem(`${name} ${page.state.key}`, JSON.stringify(page[name]));
-const isUndo = ({ path }) => path === "/api/undo";
-
 function fillFilters() {
-  const kept = JSON.parse(sessionStorage.getItem(`filter ${page.state.key}`) ?? "{}");
-  const orders = page.state.orders.map(
-    ({ name, summary }) => new Option(`${name}: ${summary}`, name),
-  );
-  $("order").replaceChildren(...orders);
-  $("order").value = kept.order ?? page.state.order;
-  if (!$("order").value) $("order").value = page.state.order;
-  const classes = page.state.classes.map(
-    ({ column, name, known }) => new Option(`${name} (${known} known)`, column),
-  );
+  const kept = stored("filter") ?? {};
+  $("order").replaceChildren(...state.orders.map(({ name, summary }) => new Option(`${name}: ${summary}`, name)));
+  $("order").value = kept.order ?? state.order;
+  const classes = state.classes.map(({ column, name, known }) => new Option(`${name} (${known} known)`, column));
   $("class").replaceChildren(new Option(`all ${classes.length} classes`, ""), ...classes);
   $("class").value = kept.class ?? "";
   if ($("class").selectedIndex < 0) $("class").value = "";
-  $("search").value = kept.search ?? "";
 }
 
 async function changeFilter() {
-  const chosen = { order: $("order").value, class: $("class").value, search: $("search").value };
-  sessionStorage.setItem(`filter ${page.state.key}`, JSON.stringify(chosen));
-  page.filter += 1;
-  page.upcoming = [];
-  page.fetching = null;
+  store("filter", { order: $("order").value, class: $("class").value });
+  filter += 1;
+  upcoming = [];
+  fetching = null;
   wait();
   await refill();
 }
@@ -104,63 +96,63 @@ async function changeFilter() {
 // Questions
 
 function refill() {
-  page.fetching ??= fetchMore(page.filter).finally(() => (page.fetching = null));
-  return page.fetching;
+  fetching ??= fetchMore(filter).finally(() => (fetching = null));
+  return fetching;
 }
 
-async function fetchMore(filter) {
+async function fetchMore(current) {
   const query = new URLSearchParams({ order: $("order").value, count: COUNT });
   if ($("class").value) query.set("class", $("class").value);
-  const text = $("search").value.trim();
-  if (text) query.set("search", text);
-  for (const each of page.confirmed.splice(0)) page.answered.delete(each);
-  let found;
+  for (const one of confirmed.splice(0)) answered.delete(one);
+  let reply;
   try {
-    found = await (await call(`/api/questions?${query}`)).json();
+    reply = await (await call(`/api/questions?${query}`)).json();
   } catch (problem) {
     complain(problem);
-    if (problem instanceof TypeError) setTimeout(() => filter === page.filter && refill(), RETRY);
+    if (problem instanceof TypeError) setTimeout(() => current === filter && refill(), RETRY);
     return;
   }
-  if (filter !== page.filter) return;
-  const before = page.upcoming.length;
-  const here = new Set(page.upcoming.map(key));
-  for (const question of found.questions) {
-    if (!page.answered.has(key(question)) && !here.has(key(question))) page.upcoming.push(question);
-  }
-  if (!page.unsent.length) showProgress(found.progress);
-  if (before === 0) {
-    if (page.upcoming.length === 0 && found.questions.length > 0) {
-      setTimeout(() => filter === page.filter && refill(), 100); // they have been answered meanwhile
-    } else {
-      show();
-    }
-  }
-  for (const question of page.upcoming.slice(1, 4)) picture(question.row, 1024).catch(() => {});
+  if (current !== filter) return;
+  const isEmpty = !upcoming.length, here = new Set(upcoming.map(key));
+  upcoming.push(...reply.questions.filter((question) => !answered.has(key(question)) && !here.has(key(question))));
+  if (!unsent.length) showProgress(reply.progress);
+  if (isEmpty && !upcoming.length && reply.questions.length) {
+    setTimeout(() => current === filter && refill(), 100); // they have been answered meanwhile
+  } else if (isEmpty) show();
+  fetchPictures();
 }
 
 function show() {
-  const question = page.upcoming[0];
+  const question = upcoming[0];
   $("main").setAttribute("aria-busy", "false");
-  for (const each of buttons()) each.disabled = !question;
-  $("details").hidden = $("why").hidden = !question;
+  for (const button of buttons()) button.disabled = !question;
+  $("details").hidden = $("why").hidden = $("photo").hidden = !question;
   if (!question) {
-    const { limit, answered } = page.state.progress;
-    const done = limit !== null && answered >= limit;
-    const filtered = $("class").value || $("search").value.trim();
-    ask(done ? "Done: the limit is reached." : filtered ? "No open question matches." : "Done: no open question is left.");
+    const { limit, answered: count } = state.progress;
+    const isDone = limit !== null && count >= limit;
+    ask(isDone ? "Done: the limit is reached." : $("class").value ? "No open question about this class." : "Done: no open question is left.");
     $("image").textContent = "";
     showPicture(null);
     return;
   }
   $("image").textContent = question.image;
-  kind().show(question);
+  showKnown(question.known);
+  $("photo").hidden = !isPhotos();
+  if (isPhotos()) {
+    ask("What is in this photo?");
+    $("why").textContent = "Tags that are off are saved as absent. Classes not shown stay unknown.";
+    $("find").value = "";
+    find();
+    showTags(question.tags, toggle);
+    scrollTo(0, 0);
+    $("panel").scrollTop = 0;
+  } else showLabel(question, state.classes);
   showPicture(question);
 }
 
 function wait() {
   $("main").setAttribute("aria-busy", "true");
-  for (const each of buttons()) each.disabled = true;
+  for (const button of buttons()) button.disabled = true;
   showPicture(null);
 }
 
@@ -168,21 +160,25 @@ function wait() {
 
 function picture(row, size) {
   const name = `${row} ${size}`;
-  let found = page.pictures.get(name);
-  if (!found) {
-    found = call(`/api/image?row=${row}&size=${size}`)
+  let address = pictures.get(name);
+  if (!address) {
+    address = call(`/api/image?row=${row}&size=${size}`)
       .then((response) => response.blob())
       .then((blob) => URL.createObjectURL(blob));
-    found.catch(() => page.pictures.delete(name));
+    address.catch(() => pictures.delete(name));
   }
-  page.pictures.delete(name);
-  page.pictures.set(name, found); // the latest used are last
-  if (page.pictures.size > 16) {
-    const [oldest, dropped] = page.pictures.entries().next().value;
-    page.pictures.delete(oldest);
+  pictures.delete(name);
+  pictures.set(name, address); // the latest used are last
+  if (pictures.size > 16) {
+    const [oldest, dropped] = pictures.entries().next().value;
+    pictures.delete(oldest);
     dropped.then(URL.revokeObjectURL, () => {});
   }
-  return found;
+  return address;
+}
+
+function fetchPictures() {
+  for (const { row } of upcoming.slice(1, 4)) picture(row, 1024).catch(() => {});
 }
 
 async function showPicture(question) {
@@ -191,7 +187,7 @@ async function showPicture(question) {
   $("no-picture").hidden = true;
   $("enlarge").disabled = !question;
   if (!question) return;
-  const isCurrent = () => page.upcoming[0] === question;
+  const isCurrent = () => upcoming[0] === question;
   const place = (address) => {
     if (!isCurrent()) return;
     image.src = address;
@@ -221,31 +217,72 @@ function toggleLarge() {
   dialog.showModal();
 }
 
-// Answers
+// Tags of a photo
 
-// `more` completes the body of the request, `summary` is shown once it is saved, `counts` add to the progress.
-function answer(more, summary, counts) {
-  const question = page.upcoming[0];
-  if (!question || page.undoing) return;
-  page.upcoming.shift();
-  page.answered.add(key(question));
-  const id = newId();
-  page.given.push(id);
-  save("/api/decide", { id, row: question.row, ...more }, summary);
-  const progress = { ...page.state.progress };
+function toggle(place) {
+  const tag = upcoming[0]?.tags[place];
+  if (!tag || undoing) return;
+  turn(tag, !tag.on);
+  markTags(upcoming[0].tags);
+}
+
+function turn(tag, on) {
+  if (on && state.single_label) for (const other of upcoming[0].tags) other.on = false;
+  tag.on = on;
+}
+
+const find = () => showFound(state.classes, upcoming[0]?.tags ?? [], pick);
+
+function pick(column, name) {
+  const { tags } = upcoming[0] ?? {};
+  if (!tags) return;
+  let tag = tags.find((one) => one.column === column);
+  if (!tag) tags.push((tag = { column, name, value: -1, on: false, probability: null }));
+  turn(tag, true);
+  leaveSearch();
+  showTags(tags, toggle);
+}
+
+function leaveSearch() {
+  $("find").value = "";
+  find();
+  $("question").focus();
+}
+
+// Answers: yes and no of a label, save and "nothing else" of a photo, skip
+
+function give(kind) {
+  const question = upcoming[0];
+  if (!question || undoing || (kind === "rest" && !state.can_say_rest)) return;
+  const { row, tags, order, image } = question;
+  if (isPhotos() && kind !== "skip" && !allSeen(question)) return;
+  if (!isPhotos()) tags[0].on = kind === "yes";
+  const [on, off] = [true, false].map((side) => tags.filter((tag) => tag.on === side));
+  const columns = (side) => side.map(({ column }) => column);
+  const names = on.map(({ name }) => name).join(", ");
+  const summary = isPhotos()
+    ? { save: names || "none of the tags shown", rest: `${names || "nothing"}, and nothing else`, skip: `${image}: skipped` }
+    : { yes: `${tags[0].name}: yes`, no: `${tags[0].name}: no`, skip: `${tags[0].name}: skipped` };
+  upcoming.shift();
+  answered.add(key(question));
+  const id = newId(), answer = kind === "yes" || kind === "no" ? "save" : kind;
+  given = [...given, { id, question }].slice(-MOST_UNDONE);
+  save({ path: "/api/decide", body: { id, row, answer, on: columns(on), off: columns(off), order }, summary: summary[kind], question });
+  const counts = kind === "skip" ? { skipped: tags.length } : { yes: on.length, no: off.length };
+  const progress = { ...state.progress };
   for (const [name, number] of Object.entries({ answered: 1, ...counts })) progress[name] += number;
   showProgress(progress);
-  if (page.upcoming.length) show();
+  if (upcoming.length) show();
   else wait();
-  if (page.upcoming.length < AHEAD) refill();
-  else for (const next of page.upcoming.slice(1, 4)) picture(next.row, 1024).catch(() => {});
+  if (upcoming.length < AHEAD) refill();
+  else fetchPictures();
 }
 
 function undo() {
-  const last = page.given.at(-1 - page.undoing);
-  if (!last) return;
-  page.undoing += 1;
-  save("/api/undo", { id: newId(), answer: last }, "");
+  const last = given.at(-1 - undoing);
+  if (!last || $("undo").disabled) return;
+  undoing += 1;
+  save({ path: "/api/undo", body: { id: newId(), answer: last.id } });
 }
 
 function newId() {
@@ -253,44 +290,47 @@ function newId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function save(path, body, summary) {
-  page.unsent.push({ path, body, summary });
+function save(request) {
+  unsent.push(request);
   keep();
   send();
 }
 
-const forget = (id) => (page.given = page.given.filter((each) => each !== id));
-
 function keep() {
-  store("unsent");
-  store("given");
+  store("unsent", unsent);
+  store("given", given);
+}
+
+function forget(id) {
+  const lost = given.find((one) => one.id === id);
+  given = given.filter((one) => one !== lost);
+  return lost?.question;
 }
 
 async function send() {
-  if (page.sending) return;
-  page.sending = true;
+  if (sending) return;
+  sending = true;
   try {
-    while (page.unsent.length) {
-      const first = page.unsent[0];
-      const result = await (await call(first.path, first.body)).json();
-      page.unsent.shift();
-      if (isUndo(first)) forget(first.body.answer);
-      keep();
-      complain(null);
-      if (isUndo(first)) undone(result.question);
+    while (unsent.length) {
+      const [first] = unsent;
+      const { progress } = await (await call(first.path, first.body)).json();
+      unsent.shift();
+      if (isUndo(first)) undone(forget(first.body.answer));
       else {
-        page.confirmed.push(key(first.body));
+        confirmed.push(key(first.question));
         $("status").textContent = `Saved. ${first.summary}`;
       }
-      if (!page.unsent.length) showProgress(result.progress);
+      keep();
+      complain(null);
+      if (!unsent.length) showProgress(progress);
     }
   } catch (problem) {
-    const first = page.unsent[0];
+    const [first] = unsent;
     if (problem instanceof Rejected && (isUndo(first) || !problem.again)) {
-      page.unsent.shift();
-      if (isUndo(first)) page.undoing = Math.max(0, page.undoing - 1);
+      unsent.shift();
+      if (isUndo(first)) undoing = Math.max(0, undoing - 1);
       else {
-        page.answered.delete(key(first.body));
+        answered.delete(key(first.question));
         forget(first.body.id);
       }
       keep();
@@ -298,34 +338,34 @@ async function send() {
     complain(problem);
     if (!(problem instanceof BadToken)) setTimeout(send, RETRY);
   } finally {
-    page.sending = false;
+    sending = false;
   }
 }
 
 function undone(question) {
-  page.undoing = Math.max(0, page.undoing - 1);
-  page.answered.delete(key(question));
-  page.confirmed = page.confirmed.filter((each) => each !== key(question));
-  page.upcoming = [question, ...page.upcoming.filter((each) => key(each) !== key(question))];
-  $("status").textContent = `Taken back: ${kind().subject(question)}`;
+  undoing = Math.max(0, undoing - 1);
+  answered.delete(key(question));
+  confirmed = confirmed.filter((one) => one !== key(question));
+  upcoming = [question, ...upcoming.filter((one) => key(one) !== key(question))];
+  $("status").textContent = `Taken back: ${isPhotos() ? question.image : question.tags[0].name}`;
   show();
 }
 
 // Around
 
 function showProgress(progress) {
-  page.state.progress = progress;
-  const { answered, limit, ...kinds } = progress;
+  state.progress = progress;
+  const { answered: count, limit, ...kinds } = progress;
   $("bar").hidden = limit === null;
   $("bar").max = limit ?? 1;
-  $("bar").value = Math.min(answered, limit ?? 1);
-  const all = limit === null ? `${answered} answered` : `${answered} of ${limit} answered`;
+  $("bar").value = Math.min(count, limit ?? 1);
+  const all = limit === null ? `${count} answered` : `${count} of ${limit} answered`;
   $("counts").textContent = [all, ...Object.entries(kinds).map(([name, number]) => `${number} ${name}`)].join(" · ");
-  $("undo").disabled = !page.given.length;
+  $("undo").disabled = !given.length;
 }
 
 function complain(problem) {
-  const waiting = page.unsent.filter(({ path }) => path === "/api/decide").length;
+  const waiting = unsent.filter((request) => !isUndo(request)).length;
   const kept = !waiting ? "" : ` ${waiting === 1 ? "1 answer is" : `${waiting} answers are`} kept in this tab.` +
     ` To save: restart g2netpl review with --port ${location.port} and open its address in this tab.`;
   let text = "";
@@ -336,39 +376,38 @@ function complain(problem) {
   if ($("alert").textContent !== text) $("alert").textContent = text;
 }
 
+const giving = (kind) => () => give(kind);
+const COMMON = { s: giving("skip"), u: undo, Backspace: undo, z: toggleLarge, "?": () => $("help").showModal() };
 const KEYS = {
-  s: () => kind().skip(),
-  u: () => !$("undo").disabled && undo(), Backspace: () => !$("undo").disabled && undo(),
-  z: toggleLarge,
-  "?": () => $("help").showModal(),
+  labels: { ...COMMON, y: giving("yes"), ArrowRight: giving("yes"), n: giving("no"), ArrowLeft: giving("no") },
+  photos: {
+    ...COMMON, Enter: giving("save"), 0: giving("rest"), n: giving("rest"), "/": () => $("find").focus(),
+    ...Object.fromEntries(Array.from({ length: KEYED }, (_, place) => [place + 1, () => toggle(place)])),
+  },
 };
-let keys = KEYS; // and those of the kind of question
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || !$("shortcuts").checked) return;
-  if (event.target.closest("input, select, textarea") || !page.state) return;
+  if (event.target.closest("input, select") || !state) return;
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const act = keys[name];
+  const act = KEYS[state.asks][name];
   if (name === "Enter" && event.target.closest("button, summary")) return; // it presses that one
   if (!act || $("help").open || ($("large").open && name !== "z")) return;
   event.preventDefault();
   act();
 });
 
-$("skip").addEventListener("click", () => kind().skip());
+for (const kind of ["yes", "no", "save", "rest", "skip"]) $(kind).addEventListener("click", giving(kind));
 $("undo").addEventListener("click", undo);
 $("enlarge").addEventListener("click", toggleLarge);
 $("show-help").addEventListener("click", () => $("help").showModal());
 $("order").addEventListener("change", changeFilter);
 $("class").addEventListener("change", changeFilter);
-let typing = 0;
-$("search").addEventListener("input", () => {
-  clearTimeout(typing);
-  typing = setTimeout(changeFilter, 300);
-});
-$("filters").addEventListener("submit", (event) => {
+$("find").addEventListener("input", find);
+$("find").addEventListener("keydown", (event) => event.key === "Escape" && leaveSearch());
+$("finder").addEventListener("submit", (event) => {
   event.preventDefault();
-  $("question").focus();
+  $("found").querySelector("button")?.click();
 });
 $("shortcuts").checked = localStorage.getItem("shortcuts") !== "off";
 $("shortcuts").addEventListener("change", () => {
@@ -378,6 +417,5 @@ const roomy = matchMedia("(min-width: 761px)"); // on a phone the filters are fo
 const fold = () => ($("choice").open = roomy.matches);
 roomy.addEventListener("change", fold);
 fold();
-page.answer = answer;
 addEventListener("hashchange", start);
 start();
