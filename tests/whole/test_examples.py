@@ -310,7 +310,7 @@ def test_the_notebook_runs_from_top_to_bottom(monkeypatch, tmp_path, capsys):
     rows = rows_of(names["folder"] / "completed.csv")
     new = [row for row in rows if row["source"] != "observed" and row["value"] == "1"]
     right = np.mean([true_label(truth.train.values, row["image"], row["class"]) for row in new])
-    assert f"sure=None: {len(new)} new positives, {right:.1%} of them right" in shown
+    assert f"confidence=None: {len(new)} added, {right:.1%} right" in shown
     assert (names["folder"] / "g2netpl" / "report.html").stat().st_size > 10_000
 
 

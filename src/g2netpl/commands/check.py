@@ -98,9 +98,9 @@ def run(flags: argparse.Namespace) -> None:
         write_issues(found, flags.output)
         console.print(f"all issues: {flags.output}")
     if found.errors:
-        first = f"the first: {found.errors[0].where}: {found.errors[0].message}"
-        remedy = f"; {found.remedy}" if found.remedy else ""
-        raise InputError(f"{found.labels}: {counted(len(found.errors), 'error')}; {first}{remedy}")
+        count = counted(len(found.errors), "error")
+        remedy = found.remedy or "correct the file and check it again"
+        raise InputError(f"{found.labels}: {count}, listed above; {remedy}")
     unseen = "; the images were not decoded" if flags.no_decode else ""
     console.print(f"Ready to train{unseen}.")
 

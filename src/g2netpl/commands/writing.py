@@ -3,6 +3,7 @@
 import argparse
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,10 @@ def write_table(
     find_writer(target, flags.to)
     if flags.dry_run:
         return []
-    with writing(target):
+    with writing(target), ExitStack() as on_failure:
         if os.path.isfile(target):
-            shutil.copy2(target, old_name(target))
-        return write_labels(table, target, flags.to)
+            kept = shutil.copy2(target, old_name(target))
+            on_failure.callback(os.remove, kept)
+        notes = write_labels(table, target, flags.to)
+        on_failure.pop_all()
+        return notes

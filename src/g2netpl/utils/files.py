@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -189,7 +188,7 @@ def remove_temporary(folder: Path, ending: str = "") -> None:
 
 def sync_folder(folder: Path) -> None:
     """Write the names in a folder to the disk, if the system can do that."""
-    if sys.platform != "win32":
+    if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
