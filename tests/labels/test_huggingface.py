@@ -179,7 +179,7 @@ def test_any_shard_names_all_and_splits_are_told_apart(tmp_path, capsys):
         assert table.images[5] == "a-5.jpg"
     pictures(data / "test-00000-of-00001.parquet")
     assert len(read_labels(shard)) == 10
-    with pytest.raises(InputError, match=r"one data set, got test-0.*, train-0.*; name one"):
+    with pytest.raises(InputError, match=r"one data set, got test, train; name one"):
         read_labels(data)
     (data / "train-00000-of-00002.parquet").unlink()
     with pytest.raises(InputError, match="expected 2 shards of train, got 1"):

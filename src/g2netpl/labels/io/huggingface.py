@@ -9,7 +9,6 @@ Pictures stay in the file, or `g2netpl convert` unpacks them. If there are paths
 are names below the image folder, as in any other label file.
 """
 
-import glob
 import os
 import re
 from collections.abc import Iterable
@@ -18,7 +17,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pyarrow import types
+from pyarrow.parquet import read_schema
 
 from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.io.frames import PARQUET_ENDINGS, sheet_of_frame
@@ -34,7 +36,7 @@ from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.files import atomic_write
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"  # of what `datasets` saved
-_SHARD = re.compile(r"(.+)-(\d+)-of-(\d+)\.parquet")
+_SHARD = re.compile(r"(.+)-\d+-of-(\d+)\.parquet")
 _UNFIT = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')  # in the name of a file, on some system
 _LONGEST = 150  # bytes of a name
 
@@ -47,8 +49,6 @@ def can_read(path: Path) -> bool:
     if not files or files[0].suffix.lower() not in PARQUET_ENDINGS:
         return False
     try:
-        from pyarrow.parquet import read_schema
-
         return any(map(_is_picture, read_schema(files[0]).types))
     except Exception:  # a damaged file, which the reader of Parquet reports
         return False
@@ -62,10 +62,9 @@ def image_folder(path: Path) -> Path:
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read any shape; issues name the row, from 0, over all its files."""
     data = DataSet(path)
-    known = None if data.labels is None else data.class_names(data.labels)
+    known = data.class_names(data.labels) or options.classes
     sheet = sheet_of_frame(data.frame(options), path, data.issues)
-    of_table = replace(options, image_column=data.image, tags_column=data.labels)
-    of_table = of_table if known is None else replace(of_table, classes=known)
+    of_table = replace(options, image_column=data.image, tags_column=data.labels, classes=known)
     return in_class_order(read_sheet(sheet, of_table, data.images()), options, str(path))
 
 
@@ -106,20 +105,23 @@ class DataSet:
 
     def __init__(self, path: Path) -> None:
         self.path, self.issues = path, Issues()
-        self._data = _load(path, self.issues)
+        try:
+            self._data = _load(path)
+            self._data.data.table.validate(full=True)
+        except InputError:
+            raise
+        except Exception as problem:  # a damaged file can say anything
+            message = f"{path}: not a data set that datasets can read ({first_line(problem)})"
+            raise InputError(message) from None
         self._table = self._data.data.table
         columns = self._data.column_names
         pictures = [field.name for field in self._table.schema if _is_picture(field.type)]
         pictures = [name for name in pictures if name.lower() == "image"] or pictures
         labels = [name for name in columns if name.lower() in TAG_HEADERS]
-        labels = labels or [name for name in columns if self.class_names(name) is not None]
-        if len(pictures) != 1:
-            got = ", ".join(pictures[:5] or columns[:10])
-            message = f"expected one column of pictures (a struct of bytes and path), got {got}"
-            self.issues.stop(str(path), "columns", message)
-        if len(labels) > 1:
-            message = f"expected one column of labels, got {', '.join(labels[:5])}; call it "
-            self.issues.stop(str(path), "columns", f"{message}'labels', or drop others")
+        labels = labels or [name for name in columns if self.class_names(name)]
+        if len(pictures) != 1 or len(labels) > 1:
+            what = "one column of pictures (a struct of bytes and path), and one called 'labels'"
+            raise InputError(f"{path}: expected {what}; got {', '.join(columns)[:200]}")
         self.image = pictures[0]
         self.labels = labels[0] if labels else None  # None: every class has a column
 
@@ -144,95 +146,75 @@ class DataSet:
         content: bytes | None = self._pictures["bytes"][row].as_py()
         return content
 
-    def class_names(self, column: str) -> tuple[str, ...] | None:
+    def class_names(self, column: str | None) -> tuple[str, ...] | None:
         """The names of the numbers in a column; None if it has none."""
-        feature = self._data.features[column]
+        feature = self._data.features.get(column)
         feature = feature[0] if isinstance(feature, list) else feature
         names = getattr(getattr(feature, "feature", feature), "names", None)
         return None if names is None else tuple(map(normalize_name, names))
 
     def frame(self, options: ReadOptions) -> pd.DataFrame:
         """The names of the images and all labels, with texts in place of numbers of classes."""
-        from pyarrow import types
-
         frame = self._table.drop_columns([self.image]).to_pandas(ignore_metadata=True)
         if self.labels is None:  # columns of numbers are classes, all or the listed ones
-            is_number = (types.is_integer, types.is_floating, types.is_boolean)
-            kind_of = {field.name: field.type for field in self._table.schema}
             wanted = options.classes or tuple(frame)
-            numbers = [name for name in frame if any(each(kind_of[name]) for each in is_number)]
-            kept = {*numbers} & {*wanted}
-            frame = frame[[name for name in frame if name in kept or name.lower() == GROUP]]
+            kinds = (types.is_integer, types.is_floating, types.is_boolean)
+            kept = [
+                field.name
+                for field in self._table.schema
+                if field.name.lower() == GROUP
+                or (field.name in wanted and any(is_kind(field.type) for is_kind in kinds))
+            ]
+            frame = frame[kept]
         for name in frame:
             classes = self.class_names(name)
             if classes is not None:
-                frame[name] = [
-                    self._texts(cell, classes, f"{self.path}: row {row}")
-                    for row, cell in enumerate(frame[name])
-                ]
+                frame[name] = [self._texts(row, cell, classes) for row, cell in frame[name].items()]
         self.issues.raise_any()
         frame.insert(0, self.image, self.images())
         return frame
 
-    def _texts(self, cell: Any, classes: tuple[str, ...], where: str) -> list[str]:
+    def _texts(self, row: Any, cell: Any, classes: tuple[str, ...]) -> list[str]:
         """The classes of one cell: numbers, of which −1 is none."""
-        cells = cell if hasattr(cell, "__len__") else [cell]
-        numbers = [int(number) for number in cells if not pd.isna(number)]
+        numbers = [int(number) for number in np.atleast_1d(cell) if not pd.isna(number)]
         for number in numbers:
             if not -1 <= number < len(classes):
                 message = f"expected a class below {len(classes)}, got {number}"
-                self.issues.add(where, "cell", message)
+                self.issues.add(f"{self.path}: row {row}", "cell", message)
         return [classes[number] for number in numbers if 0 <= number < len(classes)]
 
 
-def _load(path: Path, issues: Issues) -> Any:
-    """What `datasets` makes of a path."""
+def _load(path: Path) -> Any:
+    """What `datasets` makes of a path: a saved folder, or Parquet with all its shards."""
     try:
         import datasets
     except ImportError:
-        raise InputError(
-            "data sets of Hugging Face need datasets: pip install 'g2netpl[hub]'"
-        ) from None
+        needed = "data sets of Hugging Face need datasets: pip install 'g2netpl[hub]'"
+        raise InputError(needed) from None
     datasets.disable_progress_bars()
-    try:
-        if (path / _STATE).is_file():
-            for file in read_json(path / _STATE, issues)["_data_files"]:
-                if os.path.basename(file["filename"]) != file["filename"]:
-                    message = f"leads out of the folder: {file['filename']!r:.60}"
-                    issues.stop(str(path / _STATE), "files", message)
-        if (path / _SPLITS).is_file():
-            splits = read_json(path / _SPLITS, issues)["splits"]
-            named = ", ".join(str(path / split) for split in splits)
-            issues.stop(str(path), "splits", f"expected one of its splits: {named[:500]}")
-        if (path / _STATE).is_file():
-            data = datasets.load_from_disk(str(path))
-        else:
-            data = datasets.Dataset.from_parquet([str(file) for file in _shards(path)])
-        data.data.table.validate(full=True)
-        return data
-    except InputError:
-        raise
-    except Exception as problem:  # a damaged file can say anything
-        message = f"not a data set that datasets can read ({first_line(problem)})"
-        issues.stop(str(path), "data set", message)
-
-
-def _shards(path: Path) -> list[Path]:
-    """The Parquet files of the data set in a folder, or of which a file is one."""
-    if path.is_dir():
-        sets = {tuple(_shards(file)) for file in _parquet_files(path)}
-        if len(sets) != 1:
-            named = ", ".join(sorted(files[0].name for files in sets))
-            raise InputError(f"{path}: expected one data set, got {named[:500]}; name one")
-        return list(sets.pop())
-    match = _SHARD.fullmatch(path.name)
-    if match is None:
-        return [path]
-    stem, _, number = match.groups()
-    found = sorted(path.parent.glob(f"{glob.escape(stem)}-*-of-{number}.parquet"))
-    if len(found) != int(number):
-        raise InputError(f"{path}: expected {int(number)} shards of {stem}, got {len(found)}")
-    return found
+    if (path / _SPLITS).is_file():
+        splits = read_json(path / _SPLITS, Issues())["splits"]
+        shown = ", ".join(str(path / split) for split in splits)
+        raise InputError(f"{path}: expected one of its splits: {shown[:500]}")
+    if (path / _STATE).is_file():
+        for file in read_json(path / _STATE, Issues())["_data_files"]:
+            if os.path.basename(file["filename"]) != file["filename"]:
+                message = f"leads out of the folder: {file['filename']!r:.60}"
+                raise InputError(f"{path / _STATE}: {message}")
+        return datasets.load_from_disk(str(path))
+    files = _parquet_files(path if path.is_dir() else path.parent)
+    shard = {file: match.groups() for file in files if (match := _SHARD.fullmatch(file.name))}
+    sets = {shard.get(file, (file.name, "1")) for file in files}
+    if not path.is_dir():
+        sets = {shard.get(path, (path.name, "1"))}
+    if len(sets) != 1:
+        shown = ", ".join(sorted(stem for stem, _ in sets))
+        raise InputError(f"{path}: expected one data set, got {shown[:500]}; name one")
+    stem, count = sets.pop()
+    shards = [file for file in files if shard.get(file, (file.name, "1")) == (stem, count)]
+    if len(shards) != int(count):
+        raise InputError(f"{path}: expected {int(count)} shards of {stem}, got {len(shards)}")
+    return datasets.Dataset.from_parquet([str(file) for file in shards])
 
 
 def _parquet_files(folder: Path) -> list[Path]:
@@ -243,8 +225,6 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 def _is_picture(kind: Any) -> bool:
     """Whether a column of a type holds pictures: a struct of bytes and path."""
-    from pyarrow import types
-
     return types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
 
 

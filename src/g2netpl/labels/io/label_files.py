@@ -1,41 +1,161 @@
-"""Label files of any format: read, several as one, matched with others, and written."""
+"""Label files: the formats, which of them a file is of, and how files are read and written.
 
-from collections.abc import Sequence
-from dataclasses import replace
+A new format is a module with `can_read` and `read` (and perhaps `write`), and a row in `FORMATS`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from g2netpl.labels.files import each_file, ensure_local, named
-from g2netpl.labels.io import folders, tables
-from g2netpl.labels.io.issues import Issue, LabelFileError
+from g2netpl.labels.io import (
+    coco,
+    folders,
+    huggingface,
+    label_studio,
+    nuswide,
+    openimages,
+    photo_tags,
+    spml,
+    tables,
+    voc,
+)
+from g2netpl.labels.io.issues import Issues, LabelFileError
 from g2netpl.labels.io.merging import merge
 from g2netpl.labels.io.options import (
     ReadOptions,
     class_problem,
     in_class_order,
+    read_class_list,
     renamed,
     unused_note,
     with_aliases,
 )
-from g2netpl.labels.io.registry import (
-    FORMATS,
-    Paths,
-    find_format,
-    find_writer,
-    folder_of,
-    image_folders,
-)
 from g2netpl.labels.io.single_label import complete_single_labels
 from g2netpl.labels.names import name_problem, plain_name
+from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable, per_class
-from g2netpl.utils.errors import InputError, listed
+from g2netpl.utils.errors import InputError, did_you_mean, listed
 from g2netpl.utils.files import friendly_os_errors, writing
+from g2netpl.utils.image_refs import is_address
 
+Paths = str | Path | Sequence[str | Path]
 USUAL = ReadOptions()
 _LEARN_SOME = (
     "--classes must list all that there are; to learn some of them, leave out the columns of the "
     "others with --ignore-columns (g2netpl convert writes a CSV file with a column per class)"
 )
+
+
+def folder_of(path: Path) -> Path:
+    """A folder itself, or the folder of a file."""
+    return path if path.is_dir() else path.parent
+
+
+@dataclass(frozen=True)
+class Format:
+    """How to recognise, read and perhaps write one kind of label file."""
+
+    summary: str
+    can_read: Callable[[Path], bool]
+    read: Callable[[Path, ReadOptions], LabelTable]
+    write: Callable[[LabelTable, Path], list[str]] | None = None  # gives notes on what is left out
+    endings: tuple[str, ...] = ()  # of files to be written
+    image_folder: Callable[[Path], Path] = folder_of  # the images' folder by default
+    lists_all: bool = False  # other images in the folder belong to other splits of the data set
+    unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None
+    """Write the pictures that are inside the file into a folder."""
+
+
+def _format(module: Any, summary: str, *endings: str, **more: Any) -> Format:
+    """What a module can do: `can_read` and `read`, perhaps `write` and other fields of Format."""
+    names = ("can_read", "read", "write", "image_folder", "unpack")
+    found = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    return Format(summary, **{**found, "endings": endings, **more})
+
+
+_TAGS = "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`"
+_WIDE = "CSV with `image` and a column per class: 1, 0, or empty for unknown"
+_BOOK = "a workbook (.xlsx, .xls, .ods) whose first sheet has either shape of the CSV files"
+_COCO = "COCO's instances JSON, and LVIS's with known negatives"
+_VOC = "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt"
+_NUS = "NUS-WIDE, named by a list such as ImageList/TrainImagelist.txt"
+_SPML = "SPML's formatted_{train,val}_{labels,labels_obs}.npy and …_images.npy"
+_FOLDER = "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class"
+_PHOTOS = "a folder of photos with tags in them (XMP, IPTC) or in .xmp sidecars next to them"
+FORMATS: dict[str, Format] = {
+    "openimages": _format(openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label"),
+    "tags": Format(_TAGS, tables.is_tags, tables.read_tags, tables.write_tags),
+    "csv": _format(tables, _WIDE, ".csv"),
+    "xlsx": _format(tables, _BOOK, ".xlsx", can_read=tables.is_book),
+    "huggingface": _format(
+        huggingface, "a data set that Hugging Face's `datasets` saved, or Parquet with pictures"
+    ),
+    "parquet": _format(
+        tables,
+        "Parquet in either shape of the CSV files",
+        *(".parquet", ".pq"),
+        can_read=tables.is_parquet,
+        write=tables.write_parquet,
+    ),
+    "coco": _format(coco, _COCO, ".json", lists_all=True),
+    "label-studio": _format(label_studio, "Label Studio's tasks, JSON"),
+    "voc": _format(voc, _VOC, lists_all=True),
+    "nuswide": _format(nuswide, _NUS, lists_all=True),
+    "spml": _format(spml, _SPML, lists_all=True),
+    "imagefolder": _format(folders, _FOLDER, "metadata.jsonl"),
+    # any text may be a list of classes, and any folder may hold photos: these are asked for by name
+    "classes": Format(
+        "class names, one per line, without any label", lambda path: False, read_class_list
+    ),
+    "photo-tags": _format(photo_tags, _PHOTOS, can_read=lambda path: False),
+}
+
+
+def find_format(path: Path, name: str | None = None) -> Format:
+    """The format called `name`, or the one that a file that exists looks like."""
+    if name is not None:
+        if name not in FORMATS:
+            raise InputError(f"unknown label format {name!r} ({did_you_mean(name, FORMATS)})")
+        return FORMATS[name]
+    for row in FORMATS.values():
+        if row.can_read(path):
+            return row
+    raise InputError(f"{path}: not a known label file; --format is one of {', '.join(FORMATS)}")
+
+
+def find_writer(path: str | Path, format: str | None = None) -> Format:
+    """The format called `format`, or the one that a name that is still to be written suggests."""
+    path = Path(path)
+    writers = {name: row for name, row in FORMATS.items() if row.write is not None}
+    if format is not None:
+        row = find_format(path, format)
+        if row.write is None:
+            raise InputError(f"--to {format}: only read; written are {', '.join(writers)}")
+        return row
+    for row in writers.values():
+        if row.endings and path.name.lower().endswith(row.endings):
+            return row
+    if path.is_dir() or not path.suffix:
+        return FORMATS["imagefolder"]
+    raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(writers)}")
+
+
+def image_folder(files: Paths, format: str | None = None) -> Path:
+    """The images' folder of label files by default."""
+    return image_folders(files, format)[0]
+
+
+def image_folders(files: Paths, format: str | None = None) -> tuple[Path, list[str]]:
+    """The folder that holds all images, and the path from it to those of each file."""
+    for file in filter(is_address, each_file(files)):
+        raise InputError(f"{file}: say with --images where its images are")
+    paths = [Path(file) for file in each_file(files)]
+    return common_folder([find_format(path, format).image_folder(path) for path in paths])
+
+
+# reading
 
 
 def read_labels(
@@ -47,15 +167,14 @@ def read_labels(
     classes that any of them has.
     """
     if hasattr(files, "iloc"):
-        aliases = options.aliases or {}
-        known = with_aliases(options.classes, aliases)
+        known = with_aliases(options.classes, options.aliases or {})
         table = tables.read_frame(files, replace(options, classes=known))
-        table = in_class_order(renamed(table, aliases), options, "data frame")
+        table = in_class_order(renamed(table, options.aliases or {}), options, "data frame")
         return complete_single_labels(table) if options.single_label else table
     try:
         return _read_all(files, format, options)
     except LabelFileError as error:
-        is_unknown = any(each.kind == "unknown class" for each in error.issues)
+        is_unknown = any(issue.kind == "unknown class" for issue in error.issues)
         if options.classes is None or error.hint or not is_unknown:
             raise
         raise LabelFileError(error.issues, _LEARN_SOME) from None
@@ -73,27 +192,38 @@ def read_matching(
 
 
 def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTable:
-    paths = each_file(files)
+    """The files as one table, with one name for every class; the issues of all are reported."""
+    paths, aliases = each_file(files), options.aliases or {}
     if not paths:
         raise InputError("expected a label file, or several, got none")
-    if len(paths) == 1 and not options.aliases:
-        table = _read_one(paths[0], format, options)
-    else:
-        table = _read_joined(paths, format, options)
+    for path in map(ensure_local, paths):
+        with friendly_os_errors(path):
+            if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
+                problem = "not a regular file" if path.exists() else "no such label file"
+                raise InputError(f"{path}: {problem}")
+    is_simple = len(paths) == 1 or options.one_folder
+    root, ways = (None, [""] * len(paths)) if is_simple else image_folders(paths, format)
+    # of several files each has its own classes, and no others can be absent
+    known = with_aliases(options.classes, aliases) if len(paths) == 1 else None
+    read, names, issues = dict[str, LabelTable](), list[str](), Issues()
+    for file, way in zip(paths, ways, strict=True):
+        try:
+            table = _read_one(ensure_local(file), format, replace(options, classes=known))
+            names += table.classes
+            table = in_class_order(renamed(table, aliases), options, file)
+            read[file] = table.with_images([f"{way}{name}" for name in table.images])
+        except LabelFileError as error:
+            issues += error.issues
+    issues.raise_any()
+    table, notes = merge(read, options.contradictions), unused_note(aliases, names)
+    if any(ways):
+        how = f"their images are named below {root} (--images: all names are below that folder)"
+        notes.append(f"the files are in different folders: {how}")
+    table = table.with_notes((*table.notes, *notes))
     return complete_single_labels(table, named(paths)) if options.single_label else table
 
 
-def _check_there(path: Path) -> None:
-    with friendly_os_errors(path):
-        if not path.exists():
-            raise InputError(f"{path}: no such label file")
-        if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
-            raise InputError(f"{path}: not a regular file")
-
-
-def _read_one(file: str, format: str | None, options: ReadOptions) -> LabelTable:
-    path = ensure_local(file)
-    _check_there(path)
+def _read_one(path: Path, format: str | None, options: ReadOptions) -> LabelTable:
     row = find_format(path, format)
     try:
         return row.read(path, options)
@@ -105,33 +235,7 @@ def _read_one(file: str, format: str | None, options: ReadOptions) -> LabelTable
         raise InputError(text if says_where else f"{path}: {text}") from None
 
 
-def _read_joined(paths: Sequence[str], format: str | None, options: ReadOptions) -> LabelTable:
-    """The files as one table, with one name for every class; the issues of all are reported."""
-    for path in paths:
-        _check_there(ensure_local(path))
-    root, ways = (None, [""] * len(paths)) if options.one_folder else image_folders(paths, format)
-    aliases = options.aliases or {}
-    # of several files each has its own classes, and no others can be absent
-    known = None if len(paths) > 1 else with_aliases(options.classes, aliases)
-    read: dict[str, LabelTable] = {}
-    names: list[str] = []
-    issues: list[Issue] = []
-    for path, way in zip(paths, ways, strict=True):
-        try:
-            table = _read_one(path, format, replace(options, classes=known))
-            names += table.classes
-            table = in_class_order(renamed(table, aliases), options, path)
-            read[path] = table.with_images([f"{way}{name}" for name in table.images])
-        except LabelFileError as error:
-            issues += error.issues
-    if issues:
-        raise LabelFileError(issues)
-    notes = unused_note(aliases, names)
-    if any(ways):
-        how = f"their images are named below {root} (--images: all names are below that folder)"
-        notes.append(f"the files are in different folders: {how}")
-    table = merge(read, options.contradictions)
-    return table.with_notes((*table.notes, *notes))
+# writing
 
 
 def write_labels(table: LabelTable, path: str | Path, format: str | None = None) -> list[str]:
@@ -140,11 +244,12 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
     write = find_writer(path, format).write
     assert write is not None
     problems = [(f"class {name!r}", class_problem(name)) for name in table.classes]
-    for name in table.images:
-        problem = name_problem(name)
-        if problem is None and plain_name(name) != name:
-            problem = f"another name of {plain_name(name)!r}"
-        problems.append((f"image {name!r}", problem))
+    problems += [(f"image {name!r}", name_problem(name)) for name in table.images]
+    problems += [
+        (f"image {name!r}", f"another name of {plain_name(name)!r}")
+        for name in table.images
+        if plain_name(name) != name
+    ]
     for what, problem in problems:
         if problem is not None:
             raise InputError(f"{path}: nothing is written: {what}: {problem}")
