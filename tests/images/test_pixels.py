@@ -239,20 +239,6 @@ def test_all_images_are_listed_but_hidden_ones_and_links_out(folder):
     assert find(list_images(folder), folder).missing == []
 
 
-def test_a_picture_without_an_ending_is_known_by_its_first_bytes(folder):
-    for ending in ("bmp", "gif", "jpeg", "png", "tiff", "webp"):
-        Image.new("RGB", (4, 4)).save(folder / "sub" / ending, ending)
-        assert f"sub/{ending}" in list_images(folder)
-    before = list_images(folder)
-    (folder / "sound").write_bytes(b"RIFF\x24\0\0\0WAVEfmt ")
-    (folder / "README").write_text("BMW 2002, all photos of it")
-    (folder / "empty").touch()
-    (folder / "notes.old").write_bytes(b"\xff\xd8\xff")
-    (folder / "away").symlink_to(folder.parent / "out" / "g.jpg")
-    os.mkfifo(folder / "fifo")
-    assert list_images(folder) == before
-
-
 @pytest.mark.parametrize("has_rawpy", [True, False])
 def test_raw_files_are_photos_if_rawpy_is_there_and_else_counted(folder, monkeypatch, has_rawpy):
     monkeypatch.setattr(paths, "can_read_raw", lambda: has_rawpy)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from g2netpl.labels.io import read_labels, write_labels
-from g2netpl.labels.io.groups import by_folder, read_groups, write_groups
+from g2netpl.labels.io.build import by_folder
+from g2netpl.labels.io.tables import read_groups
 from g2netpl.utils.errors import InputError
 
 WIDE = "image,group,cat,dog\na.jpg,zoo,1,0\nb.jpg,,,1\nc.jpg,zoo,0,\n"
@@ -80,7 +81,7 @@ def test_an_image_is_in_one_group(tmp_path):
 
 def test_a_file_of_groups(wide, tmp_path):
     path = tmp_path / "groups.csv"
-    write_groups(path, {"a.jpg": "=1", "b.jpg": "two"})
+    path.write_text("image,group\na.jpg,=1\nb.jpg,two\n")
     assert read_groups(path) == {"a.jpg": "=1", "b.jpg": "two"}
     assert read_groups(wide) == {"a.jpg": "zoo", "c.jpg": "zoo"}  # a label file is one too
     path.write_text(f"image,group\n{unicodedata.normalize('NFD', 'é.jpg')},x\n")

@@ -317,7 +317,7 @@ def test_what_was_taken_is_told(tmp_path):
     path = put(tmp_path / "x.csv", "image,label\na.jpg,cat\na.jpg,dog\n")
     table = read_labels(path, options=ReadOptions(ignore_columns=("lable",)))
     assert table.notes == (
-        "no column 'lable' to leave out (did you mean 'label'?)",
+        "no column 'lable' to leave out",
         "united 1 row with an earlier row of the same image",
     )
 
@@ -361,14 +361,6 @@ REFUSED = {
         "x.xlsx: not a readable workbook (",
     ),
     "a page of the web": (b"<html><table>", "x.xlsx: not a readable workbook ("),
-    "a formula that was never computed": (
-        workbook(WIDE + row(text("a.jpg"), "<c><f>1+1</f></c>", number(0)) + LAST),
-        "x.xlsx: a cell has a formula without a value; open the file in Excel",
-    ),
-    "an error of a formula": (
-        workbook(WIDE + row(text("a.jpg"), number("#REF!", "e"), number(0)) + LAST),
-        "x.xlsx: a cell has a formula without a value",
-    ),
     "half of a workbook": (workbook(WIDE)[:700], "x.xlsx: not a readable workbook ("),
     "an empty workbook": (workbook(""), "x.xlsx:1: expected a header 'image,<class>,…'"),
     "a note beside the table": (
@@ -487,7 +479,7 @@ def test_files_are_found_by_what_people_write(tmp_path):
 # Writing
 
 
-@pytest.mark.parametrize("name", ["=a.jpg", "a\r.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
+@pytest.mark.parametrize("name", ["=a.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
 def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
     table = LabelTable((name,), ("cat",), np.array([[1]]))
     with pytest.raises(InputError, match="cannot stand in a workbook as it is"):

@@ -10,7 +10,7 @@ from PIL import Image
 from g2netpl import read_labels
 from g2netpl.cli import main
 from g2netpl.labels.io import write_labels
-from g2netpl.labels.io.groups import read_groups
+from g2netpl.labels.io.tables import read_groups
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.run import Run

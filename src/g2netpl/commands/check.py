@@ -43,7 +43,7 @@ from g2netpl.labels.class_names import (
 from g2netpl.labels.class_names import summary as names_summary
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import LabelFileError, image_folder, read_labels
-from g2netpl.labels.io.groups import write_groups
+from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.table import group_numbers
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import read_training_data
@@ -169,7 +169,7 @@ def _look_for_duplicates(
     )
     if target is not None:
         joined = named_groups(names, groups, result.groups)
-        write_groups(target, joined)
+        write_rows(target, ["image", "group"], joined.items())
         several = counted(len(set(joined.values())), "group")
         found.facts.append(f"{several} of {len(joined):,} images, for train --groups: {target}")
 

@@ -3,6 +3,7 @@
 Classes may be one, written in several ways: `Cow` and `cow`, or a typo in a few tags.
 """
 
+import re
 from collections import defaultdict
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -40,7 +41,18 @@ def similar_class_names(table: LabelTable) -> list[SimilarNames]:
         spelt[letters].append(name)
     total = {word: sum(count[name] for name in names) for word, names in spelt.items()}
     usual = {word: max(names, key=count.__getitem__) for word, names in spelt.items()}
-    typos = _typos(total)
+    typos: dict[str, str] = {}  # a frequent word for rare ones of the same first letter and digits
+    frequent = [word for word, positives in total.items() if positives >= _TIMES]
+    for rare, positives in total.items():
+        if 1 <= positives <= _RARE:
+            form = rare[:1], re.sub(r"\D", "", rare)
+            often = [
+                word
+                for word in frequent
+                if total[word] >= _TIMES * positives and form == (word[:1], re.sub(r"\D", "", word))
+            ]
+            for word in get_close_matches(rare, often, 1, _SIMILAR):
+                typos[rare] = word
     found = []
     for word, names in spelt.items():
         if len(names) > 1:
@@ -54,32 +66,13 @@ def similar_class_names(table: LabelTable) -> list[SimilarNames]:
     return found
 
 
-def _typos(count: dict[str, int]) -> dict[str, str]:
-    """Rare words, each with the most similar frequent one of the same first letter and digits."""
-    frequent: dict[str, list[str]] = defaultdict(list)
-    for word, positives in count.items():
-        if positives >= _TIMES:
-            frequent[_form(word)].append(word)
-    found: dict[str, str] = {}
-    for rare, positives in count.items():
-        if 1 <= positives <= _RARE:
-            often = [word for word in frequent[_form(rare)] if count[word] >= _TIMES * positives]
-            for word in get_close_matches(rare, often, 1, _SIMILAR):
-                found[rare] = word
-    return found
-
-
-def _form(word: str) -> str:
-    return word[:1] + "".join(filter(str.isdigit, word))
-
-
 def similar_names_note(table: LabelTable) -> list[str]:
     """The first of them in one line."""
     found = similar_class_names(table)
     if not found:
         return []
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    shown = "; ".join(each.names for each in found[:_NAMED])
+    shown = "; ".join(similar.names for similar in found[:_NAMED])
     return [f"similar classes: {shown}{more}; {_HINT} {found[0].alias!r}"]
 
 

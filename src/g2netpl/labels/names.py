@@ -33,8 +33,8 @@ def name_problem(name: str) -> str | None:
     """Why an image name must not be looked for below a folder; None if it may."""
     if not name.strip():
         return "the name is empty"
-    if "\0" in name:
-        return "the name contains a NUL character"
+    if "\0" in name or "\r" in name:
+        return "the name contains a NUL character or a carriage return"
     if "://" in name:
         return "expected a file name, not an address"
     if name[0] in "/\\" or (len(name) > 1 and name[1] == ":" and name[0].isalpha()):

@@ -138,39 +138,30 @@ def images_on_top(folder: str | Path) -> bool:
 
 
 def list_images(root: str | Path) -> list[str]:
-    """Names of all image files below `root`, sorted; hidden files are left out.
+    """Names of all image files below `root`, sorted, by their endings; hidden ones are left out.
 
-    They are known by their ending, or where they have none by their first bytes.
+    A raw file counts if it can be read, and if its photo is not there in another format.
     """
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise InputError(f"{root}: no such image folder")
     names = []
     for folder, files in _files_below(root):
-        stems = {os.path.splitext(file)[0] for file in files if file.lower().endswith(SUFFIXES)}
-        for file in files:
-            known = file.lower().endswith(SUFFIXES) or _is_only_raw(file, stems)
-            if not known and "." in file:
-                continue
+        photos = [file for file in files if file.lower().endswith(SUFFIXES)]
+        if can_read_raw():
+            stems = {os.path.splitext(file)[0] for file in photos}
+            raw = (file for file in files if file.lower().endswith(RAW_SUFFIXES))
+            photos += [file for file in raw if os.path.splitext(file)[0] not in stems]
+        for file in photos:
             path = os.path.join(folder, file)
             if not os.path.isfile(path) or (os.path.islink(path) and not is_below(path, root)):
                 continue
-            if not known and not _begins_as_picture(path):
-                continue
             name = os.path.relpath(path, root).replace(os.sep, "/")
-            try:
-                name.encode()
-            except UnicodeEncodeError:
+            if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
                 problem = f"{name!r}: the file name is not valid UTF-8; rename it"
-                raise InputError(f"{root}: {problem}") from None
+                raise InputError(f"{root}: {problem}")
             names.append(name)
     return sorted(names)
-
-
-def _is_only_raw(file: str, stems: set[str]) -> bool:
-    """Whether a raw file can be read, and its photo is not there in another format."""
-    is_raw = file.lower().endswith(RAW_SUFFIXES) and can_read_raw()
-    return is_raw and os.path.splitext(file)[0] not in stems
 
 
 def unread_note(root: str | Path) -> list[str]:
@@ -200,11 +191,3 @@ def _files_below(root: str | Path) -> Iterator[tuple[str, list[str]]]:
     for folder, subfolders, files in os.walk(os.fspath(root)):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         yield folder, [file for file in files if not file.startswith(".")]
-
-
-def _begins_as_picture(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return bool(ending_of(file.read(16)))
-    except OSError:
-        return False

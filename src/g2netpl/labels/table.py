@@ -47,7 +47,6 @@ class LabelTable:
         notes: Sequence[str] = (),
         groups: Sequence[str] | None = None,
     ) -> None:
-        images, classes = tuple(images), tuple(classes)
         check_size(len(images), len(classes))
         labels = check_values(values)
         if labels.shape != (len(images), len(classes)):
@@ -65,7 +64,7 @@ class LabelTable:
                 raise InputError(f"labels: {what} {twice!r} is listed twice; each must be unique")
         labels.setflags(write=False)
         together = None if groups is None else tuple(groups)
-        parts = (images, classes, labels, tuple(notes), together)
+        parts = (tuple(images), tuple(classes), labels, tuple(notes), together)
         for field, value in zip(fields(self), parts, strict=True):
             object.__setattr__(self, field.name, value)
 

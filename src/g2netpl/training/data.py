@@ -20,8 +20,8 @@ from g2netpl.images.sources import (
 from g2netpl.labels.class_warnings import label_warnings
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.io import image_folder, read_labels, read_matching, single_label
-from g2netpl.labels.io.build import with_groups_of
-from g2netpl.labels.io.groups import by_folder, read_groups
+from g2netpl.labels.io.build import by_folder, with_groups_of
+from g2netpl.labels.io.tables import read_groups
 from g2netpl.labels.missingness import can_choose_by
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.settings import Setting

@@ -148,3 +148,8 @@ def with_groups_of(table: LabelTable, groups: Mapping[str, str]) -> LabelTable:
     if not groups:
         return table
     return table.with_groups([groups.get(normalize_name(name), "") for name in table.images])
+
+
+def by_folder(images: Iterable[str]) -> dict[str, str]:
+    """The images of a folder as a group; those in no folder have none."""
+    return {normalize_name(name): folder for name in images if (folder := name.rpartition("/")[0])}

@@ -13,7 +13,7 @@ from g2netpl.labels.io.frames import Sheet, label_of
 from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.names import FileIndex, normalize_name, plain_names
 from g2netpl.labels.paths import SUFFIXES, list_images
-from g2netpl.utils.errors import InputError, closest, listed
+from g2netpl.utils.errors import did_you_mean, listed
 
 ABSENT, GROUP = "absent", "group"
 ADDED = "added"  # what `complete` added to the tags of an image; they are among its tags, too
@@ -75,17 +75,12 @@ def image_names(sheet: Sheet, place: int) -> tuple[list[str], list[str]]:
 
 def find_columns(sheet: Sheet, options: ReadOptions) -> Columns:
     """What the columns are: as the options say, or by their names and what they hold."""
-    header = sheet.header
+    header, lower = sheet.header, [name.lower() for name in sheet.header]
     ignored = {name: _place(header, name) for name in _names(header, options.ignore_columns)}
-    notes = [
-        f"no column {name!r} to leave out{_near(name, header)}"
-        for name, place in ignored.items()
-        if place is None
-    ]
+    notes = [f"no column {name!r} to leave out" for name, place in ignored.items() if place is None]
     index = [0] if header and _is_row_number(sheet) else []
     places = [place for place in range(sheet.width) if place not in {*ignored.values(), *index}]
     image = image_place(sheet, places, options)
-    lower = [name.lower() for name in header]
     group = next((place for place in places if lower[place] == GROUP and place != image), None)
     others = [place for place in places if place not in (image, group)]
     if image is None or not others:
@@ -133,15 +128,11 @@ def image_place(
         if all(cell.lower().endswith(SUFFIXES) for cell in sheet.head(place)):
             return place
     folder = options.images or (os.path.dirname(os.path.abspath(sheet.path)) if sheet.line else "")
-    if not free or not folder or not os.path.isdir(folder):
+    if not free or not os.path.isdir(folder):
         return None
-    try:
-        index = FileIndex(list_images(folder))
-    except InputError:
-        return None
+    index = FileIndex(list_images(folder))
     for place in free:  # `Id`, as on Kaggle, whose every cell names a file
-        cells = [cell.replace("\\", "/").split("/") for cell in sheet.head(place)]
-        if all(map(index.files, cells)):
+        if all(index.files(cell.replace("\\", "/").split("/")) for cell in sheet.head(place)):
             return place
     return None
 
@@ -151,20 +142,20 @@ def _tags_places(
 ) -> tuple[int, ...]:
     """The columns of tags; none if every class has a column."""
     if options.tags_column:
-        told = options.tags_column
-        names = _names(sheet.header, (told,) if isinstance(told, str) else told)
+        given = options.tags_column
+        names = _names(sheet.header, (given,) if isinstance(given, str) else given)
         return tuple(dict.fromkeys(_named(sheet, name, "--tags-column") for name in names))
     if places[0] == image and is_tag_header([sheet.header[place] for place in places]):
         return (others[0],)
     wide = any(_holds_labels(sheet, place) for place in others)
-    for words in (_TAG_WORDS, () if wide else _CLASS_WORDS):
-        for word in words:
-            for place in others:
-                cells = sheet.head(place) if _key(sheet.header[place]) == word else None
-                if cells is not None and any(label_of(cell) is None for cell in cells):
-                    return (place,)
-                if cells == [] and len(sheet.cells) and words is _TAG_WORDS and not wide:
-                    return (place,)
+    for word in (*_TAG_WORDS, *(() if wide else _CLASS_WORDS)):
+        for place in others:
+            cells = sheet.head(place)
+            if _key(sheet.header[place]) != word:
+                continue
+            is_empty = not cells and len(sheet.cells) and word in _TAG_WORDS and not wide
+            if is_empty or any(label_of(cell) is None for cell in cells):
+                return (place,)
     lists = [place for place in others if not wide and _holds_lists(sheet, place)]
     return tuple(lists) if len(lists) == 1 else ()
 
@@ -191,14 +182,14 @@ def _is_row_number(sheet: Sheet) -> bool:
     return bool(numbers) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def _names(header: Sequence[str], told: Sequence[str]) -> list[str]:
+def _names(header: Sequence[str], given: Sequence[str]) -> list[str]:
     """Names of columns, some of which may be given together: `Date,Camera`."""
-    texts = ([text] if text in header else text.split(",") for text in told)
+    texts = ([text] if text in header else text.split(",") for text in given)
     return [name.strip() for names in texts for name in names if name.strip()]
 
 
 def _place(header: Sequence[str], name: str) -> int | None:
-    lower = [each.lower() for each in header]
+    lower = [word.lower() for word in header]
     if name in header:
         return header.index(name)
     return lower.index(name.lower()) if name.lower() in lower else None
@@ -207,15 +198,9 @@ def _place(header: Sequence[str], name: str) -> int | None:
 def _named(sheet: Sheet, name: str, flag: str) -> int:
     place = _place(sheet.header, normalize_name(name))
     if place is None:
-        there = listed(map(repr, sheet.header), _NAMED)
-        message = f"{flag}: no column {name!r}{_near(name, sheet.header)}; the columns are {there}"
+        message = f"{flag}: no column {name!r} ({did_you_mean(name, sheet.header)})"
         sheet.issues.stop(sheet.header_place, "header", message)
     return place
-
-
-def _near(name: str, header: Sequence[str]) -> str:
-    near = closest(name, header)
-    return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def _key(name: str) -> str:

@@ -17,14 +17,14 @@ import pandas as pd
 
 from g2netpl.labels.io import photo_tags, tables
 from g2netpl.labels.io.build import long_table
-from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
+from g2netpl.labels.io.columns import TAG_HEADERS
 from g2netpl.labels.io.frames import sheet_of_frame
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.text import numbered_lines
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.paths import list_images
-from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, listed
 from g2netpl.utils.files import write_text
 
@@ -73,11 +73,13 @@ def write(table: LabelTable, path: Path) -> list[str]:
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for image, there, absent, group in tables.rows_of(table):
-        content = {"file_name": image, "labels": there, "absent": absent}
-        content |= {} if table.groups is None else {GROUP: group}
-        lines.append(json.dumps(content, ensure_ascii=False) + "\n")
+    labels = {
+        name: list(tables.names_of(table, sign))
+        for name, sign in (("labels", POSITIVE), ("absent", NEGATIVE))
+    }
+    columns = {"file_name": table.images, **labels, **tables.group_column(table)}
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     write_text(file, "".join(lines))
     return silent_classes(table)
 

@@ -9,8 +9,7 @@ import io
 import json
 import re
 import warnings
-import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from g2netpl.labels.io.issues import Issues, LabelFileError
+from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.text import beginning, read_bytes, read_text
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
@@ -44,9 +43,6 @@ _BLOCK = 1 << 24  # bytes that are parsed at a time; a line must not be longer
 _DELIMITERS = ",;\t|"
 _BEFORE = re.compile(r"\r?\n|sep=([,;\t|])[ \t]*\r?\n", re.IGNORECASE)  # as only Excel writes
 _QUOTED = re.compile('"[^"]*("|$)')
-_BAD_CELL = re.compile(  # a formula that was never computed, or an error
-    rb'<c(?=[^>]* r="([A-Z]+)(\d+)")?[^>]*(?:>\s*<f(?:>|\s[^>]*>)[^<]*</f>\s*</c>| t="e")'
-)
 
 
 @dataclass
@@ -70,7 +66,8 @@ class Sheet:
         self.header = names
         empty = np.arange(len(self.cells))
         for place in self.cells:  # rows that hold nothing are left out
-            empty = empty[np.asarray(_is_empty(self.cells[place].iloc[empty]), dtype=bool)]
+            cells = self.cells[place].iloc[empty]
+            empty = empty[np.asarray(cells.isna() | (cells == ""), dtype=bool)]
             if not len(empty):
                 return
         kept = np.setdiff1d(np.arange(len(self.cells)), empty)
@@ -146,10 +143,6 @@ def cell_text(cell: Any) -> str:
     return str(cell).removesuffix(" 00:00:00")  # of a day without a time
 
 
-def _is_empty(cells: "pd.Series[Any]") -> Any:
-    return cells.isna() | (cells == "")
-
-
 def open_sheet(path: Path, issues: Issues, encoding: str | None = None, hint: str = "") -> Sheet:
     """The table in a file, by its ending."""
     ending = path.suffix.lower()
@@ -169,8 +162,7 @@ def delimiter_of(path: Path) -> str:
 
 
 def _most_frequent(header: str) -> str:
-    bare = _QUOTED.sub("", header)
-    return max(_DELIMITERS, key=bare.count)
+    return max(_DELIMITERS, key=_QUOTED.sub("", header).count)
 
 
 def _open_text(path: Path, issues: Issues, encoding: str | None, hint: str) -> Sheet:
@@ -187,34 +179,30 @@ def _open_text(path: Path, issues: Issues, encoding: str | None, hint: str) -> S
     if '"' not in text and len(header) > 1:
         frame = _parsed(rest, mark, len(header))
         if frame is not None:
-            places: Sequence[int] = range(line + 1, line + 1 + len(frame))
+            places = range(line + 1, line + 1 + len(frame))
             return Sheet(path, header, frame, issues, places, line, mark)
-    rows, places = [], []
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark)
+    rows, lines, began = [], [], line
     try:
-        for place, row in _csv_rows(text, mark):
-            rows.append(row)
-            places.append(line + place)
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(began)
+            began = line + reader.line_num
     except csv.Error as problem:
-        number, _, message = str(problem).partition(":")
-        if message == "unexpected end of data":
-            message = "a quote is opened in this row and never closed"
-        issues.stop(f"{path}:{line + int(number)}", "broken row", message)
-    header = rows[0] if rows else []
-    while header and not header[-1].strip():
-        header.pop()
-    cells, places = _rectangle(rows[1:], places[1:], header, f"{path}:", issues, hint)
-    return Sheet(path, header, cells, issues, places, line, mark)
+        is_open = str(problem) == "unexpected end of data"
+        message = "a quote is opened in this row and never closed" if is_open else str(problem)
+        issues.stop(f"{path}:{began}", "broken row", message)
+    return _rectangle(path, rows, lines, issues, line, mark, hint)
 
 
 def _parsed(text: str, mark: str, width: int) -> pd.DataFrame | None:
     """All rows by Arrow; None if one has not `width` cells."""
     head = [row.split(mark) for row in text[: 1 << 20].split("\n")[:_HEAD]]
-    head = [row for row in head if len(row) == width] if len(head[0]) == width else []
-    is_label = [
-        all(label_of(cell) is not None for cell in column) for column in zip(*head, strict=True)
-    ]
-    if len(is_label) != width:
+    if len(head[0]) != width:
         return None
+    columns = zip(*(row for row in head if len(row) == width), strict=True)
+    is_label = [all(label_of(cell) is not None for cell in column) for column in columns]
     names = list(map(str, range(width)))
     types = (pa.dictionary(pa.int32(), pa.string()) if label else pa.string() for label in is_label)
     try:
@@ -229,37 +217,30 @@ def _parsed(text: str, mark: str, width: int) -> pd.DataFrame | None:
     return table.to_pandas().set_axis(range(width), axis=1)
 
 
-def _csv_rows(text: str, mark: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the number of the line each begins on, from 0; no empty lines."""
-    reader, began = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark), 0
-    try:
-        for row in reader:
-            if row:
-                yield began, row
-            began = reader.line_num
-    except csv.Error as problem:
-        raise csv.Error(f"{began}:{problem}") from None
-
-
 def _rectangle(
-    rows: Iterable[list[str]],
-    places: Iterable[int],
-    header: Sequence[str],
-    at: str,
+    path: Path,
+    rows: Sequence[list[str]],
+    places: Sequence[int],
     issues: Issues,
+    line: int,
+    mark: str | None = None,
     hint: str = "",
-) -> tuple[pd.DataFrame, list[int]]:
-    """The rows with as many cells as the header, and their places; others are issues."""
+) -> Sheet:
+    """The header and the rows with as many cells; other rows are issues."""
+    header = rows[0] if rows else []
+    while header and not header[-1].strip():
+        header.pop()
     width, kept, kept_places = len(header), [], []
-    for place, row in zip(places, rows, strict=True):
+    for place, row in zip(places[1:], rows[1:], strict=True):
         if len(row) >= width and not any(cell.strip() for cell in row[width:]):
             kept.append(row[:width])
             kept_places.append(place)
         elif any(cell.strip() for cell in row):
             message = f"expected {width} cells as in the header, got {len(row)}{hint}"
-            issues.add(f"{at}{place}", "number of cells", message)
+            issues.add(f"{path}:{place}", "number of cells", message)
     columns = zip(*kept, strict=True) if kept else [()] * width
-    return pd.DataFrame(dict(enumerate(columns)), dtype=object), kept_places
+    frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
+    return Sheet(path, header, frame, issues, kept_places, line, mark)
 
 
 # workbooks, Parquet and data frames
@@ -277,43 +258,22 @@ def _open_book(path: Path, issues: Issues) -> Sheet:
         page = book.get_sheet_by_name(names[0])
         merged = page.merged_cell_ranges or []
         rows = [[cell_text(cell) for cell in row] for row in page.to_python(skip_empty_area=False)]
-        _check_formulas(path, content, issues)
-    except (LabelFileError, KeyboardInterrupt, MemoryError):
+    except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as problem:  # a damaged file can say anything, and Rust may panic
         issues.stop(str(path), "workbook", f"not a readable workbook ({problem!s:.200})")
     top = next((number for number, row in enumerate(rows) if any(row)), 0)
-    header = rows[top] if rows else []
     for (first, left), (last, right) in merged:
         for row in rows[max(first, top + 1) : last + 1]:
             row[left : right + 1] = [rows[first][left]] * len(row[left : right + 1])
-    while header and not header[-1].strip():
-        header.pop()
-    for row in rows:  # a row ends with its last cell that holds anything
-        while len(row) > len(header) and not row[-1]:
-            row.pop()
-    lines = range(top + 2, len(rows) + 1)
-    cells, places = _rectangle(rows[top + 1 :], lines, header, f"{path}:", issues)
-    sheet = Sheet(path, header, cells, issues, places, top + 1)
+    lines = range(top + 1, len(rows) + 1)
+    sheet = _rectangle(path, rows[top:], lines, issues, top + 1)
     if len(names) > 1:
         message = f"sheet {names[0]!r} is read, the first of {len(names)}"
         sheet.notes.append(f"{message}; to read another, put it first")
     if merged:
         sheet.notes.append("merged cells are read as if each held the text of the first")
     return sheet
-
-
-def _check_formulas(path: Path, content: bytes, issues: Issues) -> None:
-    """Reject formulas without a value, which programs write that do not compute, and errors."""
-    if not content.startswith(b"PK"):
-        return
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for name in archive.namelist():
-            found = name.startswith("xl/worksheets/sheet") and _BAD_CELL.search(archive.read(name))
-            if found:
-                cell = f"cell {(found[1] + found[2]).decode()}" if found[2] else "a cell"
-                message = f"{cell} has a formula without a value; open the file in Excel or "
-                issues.stop(str(path), "formula", f"{message}LibreOffice, correct it and save it")
 
 
 def read_parquet(path: Path, issues: Issues) -> pd.DataFrame:
@@ -323,10 +283,9 @@ def read_parquet(path: Path, issues: Issues) -> pd.DataFrame:
     try:
         table = parquet.ParquetFile(pa.OSFile(str(path))).read()
         table.validate(full=True)
-        frame = table.to_pandas(ignore_metadata=True, strings_to_categorical=False)
+        return table.to_pandas(ignore_metadata=True, strings_to_categorical=False)
     except Exception as problem:  # a damaged file can say anything
         issues.stop(str(path), "Parquet", f"not a readable Parquet file ({first_line(problem)})")
-    return frame
 
 
 def sheet_of_frame(frame: pd.DataFrame, path: Path | str, issues: Issues) -> Sheet:

@@ -24,7 +24,7 @@ from pydantic import AliasChoices, BaseModel, Field, model_validator
 from g2netpl.labels.io.build import LABELS, long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions, silent_classes
-from g2netpl.labels.io.tables import rows_of
+from g2netpl.labels.io.tables import names_of
 from g2netpl.labels.io.text import beginning, read_json
 from g2netpl.labels.names import FileIndex, plain_name, plain_names
 from g2netpl.labels.paths import SUFFIXES
@@ -209,9 +209,10 @@ def _image_at(path: str, index: FileIndex) -> str | None:
 
 def _new_tasks(table: LabelTable) -> Iterator[dict[str, Any]]:
     """Tasks for a new project."""
-    for number, (name, there, absent, _) in enumerate(rows_of(table), start=1):
-        chosen = (("label", there), (_ABSENT, absent))
-        known = [_choices(names, control, "image") for control, names in chosen if names]
+    signs = [names_of(table, sign) for sign in (POSITIVE, NEGATIVE)]
+    for number, (name, *chosen) in enumerate(zip(table.images, *signs, strict=True), start=1):
+        controls = zip((_CONTROL[0], _ABSENT), chosen, strict=True)
+        known = [_choices(names, control, "image") for control, names in controls if names]
         task = {"id": number, "data": {"image": f"/data/local-files/?d={quote(name)}"}}
         yield {**task, "annotations": [{"result": known}]} if known else task
 

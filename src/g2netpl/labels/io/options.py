@@ -75,7 +75,7 @@ def class_problem(name: str) -> str | None:
     """Why a text cannot name a class; None if it can."""
     if not name.strip():
         return "the class name is empty"
-    return None if "\0" not in name else f"class {name!r}: the name is not text"
+    return f"class {name!r}: the name is not text" if {"\0", "\r"} & {*name} else None
 
 
 def check_classes(classes: Sequence[str], where: str, issues: Issues) -> None:

@@ -29,7 +29,6 @@ from g2netpl.labels.io.text import encoding_of, read_bytes
 from g2netpl.labels.io.writing import book_cell, save_book
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_write, write_bytes, writing
 
 Edits = Mapping[int, Mapping[int, str]]  # new texts by line (or row of Parquet) and column
@@ -59,13 +58,18 @@ def complete_sheet(
     `added`, (N, L), are the new positives, listed in the column `added` with their `probabilities`.
     Cells of people are only changed where they are empty (class columns) or get more tags.
     """
-    if not is_sheet(source):
-        raise InputError(f"{source}: not a CSV file, workbook or Parquet file")
     sheet = open_table(source, options)
     columns = find_columns(sheet, options)
     texts = {place: sheet.texts(place).to_pylist() for place in (*columns.tags, *columns.classes)}
-    rows = _rows_of(sheet, columns, table)
-    words = _style(columns, texts)
+    row_of = {normalize_name(name): row for row, name in enumerate(table.images)}
+    names = [normalize_name(name) for name in image_names(sheet, columns.image)[0]]
+    meant = match_known(names, row_of, str(source))
+    rows = [row_of.get(meant.get(name, name), -1) for name in names]
+    cells = Counter(cell.strip() for place in columns.classes for cell in texts[place])
+    usual = {label_of(cell): cell for cell, _ in reversed(cells.most_common()) if cell}
+    words = {POSITIVE: usual.get(POSITIVE, "1"), NEGATIVE: usual.get(NEGATIVE, "")}
+    aliases = options.aliases or {}
+    column_of = {name: column for column, name in enumerate(table.classes)}
     edits, seen = dict[int, dict[int, str]](), set[int]()
     for at, row in enumerate(rows):
         if row < 0:
@@ -73,11 +77,13 @@ def complete_sheet(
         new = [] if row in seen else np.flatnonzero(added[row]).tolist()
         seen.add(row)
         here = {place: cells[at] for place, cells in texts.items()}
-        if columns.tags:
-            more = [table.classes[column] for column in new]
-            edit = _tags_edit(sheet, columns, here, more, options)
-        else:
-            edit = _labels_edit(sheet, columns, here, table, row, words, options)
+        more = [table.classes[column] for column in new]
+        edit = _tags_edit(sheet, columns, here, more, options) if columns.tags else {}
+        for place in columns.classes:  # unknown cells get a label in the sheet's own words
+            column = column_of.get(aliases.get(sheet.header[place], sheet.header[place]))
+            label = UNOBSERVED if column is None else int(table.values[row, column])
+            if label_of(here[place]) == UNOBSERVED and words.get(label):
+                edit[place] = words[label]
         if new:
             edit[_added_place(sheet)] = "; ".join(
                 table.classes[column]
@@ -101,50 +107,9 @@ def complete_sheet(
     return notes
 
 
-def _rows_of(sheet: Sheet, columns: Columns, table: LabelTable) -> list[int]:
-    """The row of the table for each row of the sheet, -1 where there is none."""
-    row_of = {normalize_name(name): row for row, name in enumerate(table.images)}
-    names = [normalize_name(name) for name in image_names(sheet, columns.image)[0]]
-    meant = match_known(names, row_of, str(sheet.path))
-    return [row_of.get(meant.get(name, name), -1) for name in names]
-
-
-def _style(columns: Columns, texts: Mapping[int, Sequence[str]]) -> dict[int, str]:
-    """How the sheet writes positives and negatives, as `x` or `TRUE`; "" where it writes none."""
-    cells = Counter(cell.strip() for place in columns.classes for cell in texts[place])
-    words = {}
-    for sign in (POSITIVE, NEGATIVE):
-        written = [cell for cell, _ in cells.most_common() if cell and label_of(cell) == sign]
-        words[sign] = written[0] if written else "1" if sign == POSITIVE else ""
-    return words
-
-
 def _added_place(sheet: Sheet) -> int:
     """The column of what was added, behind the others if there is none yet."""
     return sheet.header.index(ADDED) if ADDED in sheet.header else sheet.width
-
-
-def _labels_edit(
-    sheet: Sheet,
-    columns: Columns,
-    here: Mapping[int, str],
-    table: LabelTable,
-    row: int,
-    words: Mapping[int, str],
-    options: ReadOptions,
-) -> dict[int, str]:
-    """The unknown cells of class columns, with the labels in the sheet's own words."""
-    labels, aliases = (
-        dict(zip(table.classes, table.values[row].tolist(), strict=True)),
-        options.aliases or {},
-    )
-    edit = {}
-    for place in columns.classes:
-        name = sheet.header[place]
-        word = words.get(labels.get(aliases.get(name, name), UNOBSERVED), "")
-        if word and label_of(here[place]) == UNOBSERVED:
-            edit[place] = word
-    return edit
 
 
 def _tags_edit(

@@ -5,7 +5,7 @@ unobserved; a column `absent` may name what is known to be absent. A column `gro
 that must stay together in a split. `absent = negative` is for tags known to be complete.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -23,10 +23,13 @@ from g2netpl.labels.io.build import (
 )
 from g2netpl.labels.io.cells import commas_separate, split_cells, tags_cell
 from g2netpl.labels.io.columns import (
+    ABSENT,
     GROUP,
+    IMAGE_HEADERS,
     Columns,
     find_columns,
     image_names,
+    image_place,
     is_image_header,
     is_tag_header,
 )
@@ -45,7 +48,7 @@ from g2netpl.labels.io.frames import (
 from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues
 from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
 from g2netpl.labels.io.text import beginning
-from g2netpl.labels.io.writing import sheet_written, write_columns
+from g2netpl.labels.io.writing import write_columns, write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size, per_class
 from g2netpl.utils.errors import InputError, listed
 
@@ -88,23 +91,21 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     return read_sheet(open_table(path, options), options)
 
 
-def read_frame(frame: pd.DataFrame, options: ReadOptions, name: str = "data frame") -> LabelTable:
-    """Read a data frame of pandas as if it had been a file."""
-    if frame.index.name is not None and str(frame.index.name).lower() in ("image", "file_name"):
-        frame = frame.reset_index()
-    return read_sheet(sheet_of_frame(frame, name, Issues()), options)
-
-
 def read_tags(path: Path, options: ReadOptions) -> LabelTable:
     """The same of a file that must have a column of tags."""
     sheet = open_table(path, options)
     if not find_columns(sheet, options).tags:
-        came = ",".join(sheet.header)[:80]
-        message = f"expected a header 'image,labels' or 'image,tags', got {came!r}"
-        sheet.issues.stop(
-            sheet.header_place, "header", f"{message}; --tags-column NAME names the tags"
-        )
+        message = "expected a header 'image,labels' or 'image,tags', got "
+        message += f"{','.join(sheet.header)[:80]!r}; --tags-column NAME names the tags"
+        sheet.issues.stop(sheet.header_place, "header", message)
     return read_sheet(sheet, options)
+
+
+def read_frame(frame: pd.DataFrame, options: ReadOptions) -> LabelTable:
+    """Read a data frame of pandas as if it had been a file."""
+    if str(frame.index.name).lower() in IMAGE_HEADERS:
+        frame = frame.reset_index()
+    return read_sheet(sheet_of_frame(frame, "data frame", Issues()), options)
 
 
 def read_sheet(
@@ -204,32 +205,54 @@ def _read_tags(
     return long_table(names, labels, sheet.where, sheet.issues, options.classes, absent, notes)
 
 
+# groups in a file of their own
+
+
+def read_groups(path: str | Path) -> dict[str, str]:
+    """The group of every image that a CSV file with `image` and `group` names."""
+    path, issues = Path(path), Issues()
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; --groups takes a CSV file image,group, or folder")
+    sheet = open_sheet(path, issues)
+    header = [name.lower() for name in sheet.header]
+    image = image_place(sheet, [place for place, name in enumerate(header) if name != GROUP])
+    if image is None or GROUP not in header:
+        message = f"expected a header 'image,group', got {','.join(sheet.header)[:80]!r}"
+        issues.stop(sheet.header_place, "header", message)
+    names, _ = image_names(sheet, image)
+    issues.add_names(names, sheet.where)
+    cells = sheet.texts(header.index(GROUP)).to_pylist()
+    groups = group_of(names, cells, sheet.where, issues)
+    issues.raise_any()
+    if not groups:
+        raise InputError(f"{path}: no image has a group; expected names in the column 'group'")
+    return groups
+
+
 # writing
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
     """Write a column per class as CSV or a workbook; unobserved cells stay empty."""
     _check_header(table, path)
-    cells = np.array([0, 1, None], dtype=object)  # of 0, 1 and -1
-    with sheet_written(path) as write_row:
-        write_row(["image", *_group_header(table), *table.classes])
-        for row, (image, values) in enumerate(zip(table.images, table.values, strict=True)):
-            write_row([image, *_group(table, row), *cells[values].tolist()])
+    cells = np.array([0, 1, None], dtype=object)[table.values]  # -1 is the last
+    names = zip(*({"image": table.images} | group_column(table)).values(), strict=True)
+    rows = ([*start, *row.tolist()] for start, row in zip(names, cells, strict=True))
+    write_rows(path, ["image", *group_column(table), *table.classes], rows)
     return []
 
 
 def write_tags(table: LabelTable, path: Path) -> list[str]:
     """Write `image,labels`, and `absent` and `group` if there is any."""
-    has_absent = bool(per_class(table.values, NEGATIVE).any())
     for name in table.classes:
         if name != name.strip():
             what = "it begins or ends with a space"
             raise InputError(f"{path}: class {name!r} cannot be a tag: {what}")
-    with sheet_written(path) as write_row:
-        write_row(["image", "labels", *["absent"] * has_absent, *_group_header(table)])
-        for row, (image, there, absent, _) in enumerate(rows_of(table)):
-            tags = [tags_cell(names) for names in (there, *[absent] * has_absent)]
-            write_row([image, *tags, *_group(table, row)])
+    columns = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
+    if per_class(table.values, NEGATIVE).any():
+        columns[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
+    columns |= group_column(table)
+    write_rows(path, list(columns), zip(*columns.values(), strict=True))
     return silent_classes(table)
 
 
@@ -238,22 +261,16 @@ def write_parquet(table: LabelTable, path: Path) -> list[str]:
     _check_header(table, path)
     if "image" in table.classes:
         raise InputError(f"{path}: a class cannot be called 'image' in Parquet")
-    columns: dict[str, Any] = {"image": list(table.images)}
-    if table.groups is not None:
-        columns[GROUP] = list(table.groups)
-    for name, values in zip(table.classes, table.values.T, strict=True):
-        columns[name] = np.ma.masked_array(values, values == UNOBSERVED)
-    kinds = dict.fromkeys(columns, "int") | dict.fromkeys(("image", *_group_header(table)), "text")
-    write_columns(path, kinds, [columns])
+    names, values = {"image": table.images} | group_column(table), table.values.T
+    labels = dict(zip(table.classes, np.ma.masked_equal(values, UNOBSERVED), strict=True))
+    kinds = dict.fromkeys(names, "text") | dict.fromkeys(labels, "int")
+    write_columns(path, kinds, [{**names, **labels}])
     return []
 
 
-def _group_header(table: LabelTable) -> list[str]:
-    return [] if table.groups is None else [GROUP]
-
-
-def _group(table: LabelTable, row: int) -> list[str]:
-    return [] if table.groups is None else [table.groups[row]]
+def group_column(table: LabelTable) -> dict[str, Sequence[str]]:
+    """The column of groups, if there are any."""
+    return {} if table.groups is None else {GROUP: table.groups}
 
 
 def _check_header(table: LabelTable, path: Path) -> None:
@@ -267,9 +284,7 @@ def _check_header(table: LabelTable, path: Path) -> None:
         raise InputError(f"{path}: class {table.classes[0]!r} would be read as a column of tags")
 
 
-def rows_of(table: LabelTable) -> Iterable[tuple[str, list[str], list[str], str]]:
-    """Each image with the classes that it has and those it has not, and its group."""
+def names_of(table: LabelTable, sign: int) -> Iterator[list[str]]:
+    """The classes of each image that have this label."""
     names = np.array(table.classes, dtype=object)
-    for row, (image, values) in enumerate(zip(table.images, table.values, strict=True)):
-        there, absent = names[values == POSITIVE].tolist(), names[values == NEGATIVE].tolist()
-        yield image, there, absent, "" if table.groups is None else table.groups[row]
+    return (names[row == sign].tolist() for row in table.values)

@@ -3,11 +3,10 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import openpyxl
@@ -18,23 +17,9 @@ from g2netpl.labels.io.frames import PARQUET_ENDINGS
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_text, atomic_write, writing
 
-WriteRow = Callable[[Iterable[Any]], None]
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14  # of a sheet of Excel
 _MOST_TEXT = 32_767  # characters of a cell of Excel
 _CHANGED = re.compile(r"^=|[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
-
-
-def csv_writer(file: TextIO) -> WriteRow:
-    """What writes a row of CSV."""
-    usual = csv.writer(file, lineterminator="\n")
-    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
-
-    def write(cells: Iterable[Any]) -> None:
-        row = list(cells)
-        odd = any(isinstance(cell, str) and "\r" in cell for cell in row)  # csv leaves them bare
-        (quoted if odd else usual).writerow(row)
-
-    return write
 
 
 def book_cell(cell: Any, path: Path) -> Any:
@@ -42,36 +27,6 @@ def book_cell(cell: Any, path: Path) -> Any:
     if isinstance(cell, str) and (_CHANGED.search(cell) or len(cell) > _MOST_TEXT):
         raise InputError(f"{path}: {cell[:40]!r} cannot stand in a workbook as it is")
     return None if cell == "" else cell
-
-
-@contextmanager
-def sheet_written(path: Path) -> Iterator[WriteRow]:
-    """What writes a row of a file that gets its name once it is complete: a workbook, or CSV."""
-    if path.suffix.lower() not in (".xlsx", ".xlsm"):
-        with atomic_text(path) as file:
-            yield csv_writer(file)
-        return
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet("labels")
-    sheet.freeze_panes = "B2"
-    rows = 0
-
-    def write(cells: Iterable[Any]) -> None:
-        nonlocal rows
-        row, rows = [book_cell(cell, path) for cell in cells], rows + 1
-        if rows > _MOST_ROWS or len(row) > _MOST_COLUMNS:
-            raise InputError(
-                f"{path}: a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at most; "
-                "write csv or parquet instead"
-            )
-        sheet.append(row)
-
-    try:
-        yield write
-    except BaseException:
-        sheet.close()
-        raise
-    save_book(book, path)
 
 
 def save_book(book: Any, path: Path) -> None:
@@ -83,10 +38,28 @@ def save_book(book: Any, path: Path) -> None:
 
 
 def write_rows(path: str | Path, header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table that a person or a command named, whole or not at all."""
-    with writing(path), sheet_written(Path(path)) as write:
-        for row in chain([header], rows):
-            write(row)
+    """Write CSV or a workbook that a person or a command named, whole or not at all."""
+    path = Path(path)
+    if path.suffix.lower() not in (".xlsx", ".xlsm"):
+        with atomic_text(path) as file:
+            csv.writer(file, lineterminator="\n").writerows(chain([header], rows))
+        return
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("labels")
+    sheet.freeze_panes = "B2"
+    try:
+        for number, row in enumerate(chain([header], rows)):
+            if number >= _MOST_ROWS or len(row) > _MOST_COLUMNS:
+                raise InputError(
+                    f"{path}: a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at "
+                    "most; write csv or parquet instead"
+                )
+            sheet.append([book_cell(cell, path) for cell in row])
+    except BaseException:
+        sheet.close()
+        raise
+    with writing(path):
+        save_book(book, path)
 
 
 def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]) -> None:
@@ -94,15 +67,12 @@ def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[
 
     A fraction that is NaN is empty, and so is a vector that begins with one.
     """
-    with writing(path):
-        if path.suffix.lower() in PARQUET_ENDINGS:
+    if path.suffix.lower() in PARQUET_ENDINGS:
+        with writing(path):
             write_parquet_columns(path, kinds, parts)
-            return
-        with sheet_written(path) as write:
-            write(kinds)
-            for columns in parts:
-                for row in zip(*map(_cells, columns.values()), strict=True):
-                    write(row)
+        return
+    columns = (map(_cells, part.values()) for part in parts)
+    write_rows(path, list(kinds), chain.from_iterable(zip(*part, strict=True) for part in columns))
 
 
 def _cells(values: Any) -> Sequence[Any]:
