@@ -5,7 +5,7 @@ READY := .venv/.ready
 .PHONY: demo test docs browser-test lint bench clean
 
 demo: $(READY)
-	.venv/bin/g2netpl demo --output runs/demo --overwrite
+	.venv/bin/g2netpl demo --output runs/demo
 
 # A process per core, of one thread: the tensors of tests are small, and threads would only wait for each other.
 test: lint

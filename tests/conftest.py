@@ -162,11 +162,11 @@ def trained(monkeypatch):
 
     seen = Trained()
 
-    def watch(contest, what, cell, *around):
+    def watch(sweep, cell, arrays):
         if len(seen) == seen.stop_after:
             raise KeyboardInterrupt
         seen.append(cell)
-        return train_cell(contest, what, cell, *around)
+        return train_cell(sweep, cell, arrays)
 
     monkeypatch.setattr(comparison, "train_cell", watch)
     return seen

@@ -1,19 +1,22 @@
-"""A comparison that searches weights, chooses once, is broken off and goes on."""
+"""Sweeps on features: what is trained and chosen, and how a sweep resumes."""
 
+import csv
 import json
 import shutil
 
 import numpy as np
 import pytest
+import torch
 from feature_folders import write_folder
 
+from g2netpl import LabelTable, experiments
 from g2netpl.cli import main
+from g2netpl.commands.flags import split_list
 from g2netpl.core.methods import METHODS, find_method
-from g2netpl.experiments import cells as comparison
-from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.table import LabelTable
+from g2netpl.experiments import cells as training
+from g2netpl.experiments import sweep as sweeps
+from g2netpl.utils.errors import InputError
 from g2netpl.utils.locks import locked
-from g2netpl.utils.progress import Work
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +31,11 @@ def compare(features, output, *more):
 
 
 def cells_of(folder):
-    lines = (folder / "cells.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in (folder / "cells.jsonl").read_text().splitlines()]
 
 
 def results_of(folder):
-    """Without the time a training took."""
+    """Without the time a run took."""
     return [row | {"seconds": 0} for row in json.loads((folder / "results.json").read_text())]
 
 
@@ -44,20 +46,62 @@ def key(row):
 
 def best(cells):
     """The first of the best, as a plain loop finds it."""
-    found = cells[0]
+    first = cells[0]
     for cell in cells[1:]:
-        if cell["validation_map"] > found["validation_map"]:
-            found = cell
-    return found
+        if cell["validation_map"] > first["validation_map"]:
+            first = cell
+    return first
 
 
-# --- all epochs ---------------------------------------------------------------------------------
+# --- fairness -----------------------------------------------------------------------------------
 
 
-def test_labels_at_rest_do_not_end_a_training(features, tmp_path):
-    """Every method gets all epochs, also one that `g2netpl train` would stop at equilibrium."""
+def made_up(rows=60):
+    random = np.random.default_rng(0)
+    names = tuple(f"{row}.png" for row in range(rows))
+    table = LabelTable(names, ("a", "b", "c"), random.integers(0, 2, (rows, 3)).astype(np.int8))
+    inputs = torch.from_numpy(random.normal(size=(rows, 4)).astype(np.float32))
+    return experiments.ArrayData(inputs, table, inputs, table)
+
+
+def test_all_methods_have_the_same_masks_splits_and_starts():
+    """And other seeds have others."""
+    data, methods = made_up(), ("an", "epr", "g2netpl:annotation=random")
+    sweep = experiments.Sweep(None, methods, ("sspl:0.5",), (0, 1), (1e-12,), epochs=1)
+    seen = {}
+    for cell in sweep.cells():
+        trainer = training.trainer_of(sweep, cell, data)
+        trainer.fit()  # with a step that moves no weight
+        weights = np.concatenate([p.detach().ravel().numpy() for p in trainer.model.parameters()])
+        parts = (trainer.data.training, trainer.data.held_out, trainer.data.visible.values, weights)
+        seen.setdefault(cell.seed, []).append(parts)
+    for runs in seen.values():
+        assert len(runs) == 3
+        for parts in zip(*runs, strict=True):
+            assert all(part == pytest.approx(parts[0], abs=1e-9) for part in parts)
+    assert (seen[0][0][2] != seen[1][0][2]).any()
+    assert not np.allclose(seen[0][0][3], seen[1][0][3])
+
+
+def test_the_choice_does_not_depend_on_the_test():
+    """With the test labels inverted, the same runs are chosen."""
+    data = made_up()
+    other = LabelTable(data.test.images, data.test.classes, 1 - data.test.values)
+    sweep = experiments.Sweep(None, ("an", "epr"), ("fspl",), (0,), (1e-1, 1e-2), epochs=2)
+    chosen = []
+    for test in (data.test, other):
+        arrays = experiments.ArrayData(data.train_inputs, data.train, data.test_inputs, test)
+        assert arrays.check(sweep) == []
+        rows = list(experiments.run_cells(sweep, arrays, sweep.cells()))
+        chosen.append(experiments.choose(rows))
+    assert [key(row) for row in chosen[0]] == [key(row) for row in chosen[1]]
+    assert [row["test_map"] for row in chosen[0]] != [row["test_map"] for row in chosen[1]]
+
+
+def test_every_method_gets_all_epochs(features, tmp_path):
+    """Also one that `g2netpl train` would stop at equilibrium."""
     still = "g2netpl:response=best_response"
-    more = ["--learning-rates", "1e-9", "--epochs", "7", "--seeds", "0"]  # nobody moves
+    more = ["--learning-rates", "1e-9", "--epochs", "7", "--seeds", "0"]  # nothing moves
     assert compare(features, tmp_path / "out", "--methods", f"an,{still}", *more) == 0
     an, ours = cells_of(tmp_path / "out")
     assert len(an["history"]) == len(ours["history"]) == 7
@@ -65,48 +109,21 @@ def test_labels_at_rest_do_not_end_a_training(features, tmp_path):
     assert at_rest[1:] == [True] * 6  # three such epochs are enough for a stop elsewhere
 
 
-# --- without a test ------------------------------------------------------------------------------
-
-
-def test_without_test_features_validation_map_is_reported(features, tmp_path, capsys):
-    """The trainings and the choice are the same as with a test."""
-    more = ["--methods", "an,g2netpl", "--seeds", "0,1"]
-    assert compare(features, tmp_path / "with", *more) == 0
-    assert "test mAP × 100" in capsys.readouterr().out
-    shutil.copytree(features, tmp_path / "features")
-    (tmp_path / "features" / "test.npz").unlink()
-    assert compare(tmp_path / "features", tmp_path / "out", *more) == 0
-    said = capsys.readouterr().out
-    assert "validation mAP × 100, on which epoch and run were chosen" in said
-    assert "test mAP" not in said
-    none = {"test_map": None, "last_test_map": None}
-    assert results_of(tmp_path / "out") == [row | none for row in results_of(tmp_path / "with")]
-    assert "Test mAP" not in (tmp_path / "out" / "report.html").read_text()
-    assert compare(tmp_path / "features", tmp_path / "out", *more, "--resume") == 0
-    assert compare(features, tmp_path / "out", *more, "--resume") == 2  # a test that was not there
-    assert main(["reproduce", "table1", "--data", str(tmp_path / "features"), "--output", "x"]) == 2
-    assert "features: no test images; give --test-labels" in capsys.readouterr().err
-
-
-# --- every method's main weight -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.grid])
-def test_a_grid_has_three_values_that_the_method_takes(method):
+def test_a_main_weight_has_three_values(method):
     name, values = METHODS[method].grid
-    assert name in METHODS[method].method.Options.model_fields
     assert len(set(values)) == len(values) == 3
     for value in values:
-        for given in (value, str(value)):  # as it is, and as a command has it
+        for given in (value, str(value)):  # as it is, and as on the command line
             assert getattr(find_method(method).options({name: given}), name) == value
     default = getattr(find_method(method).options({}), name)
     if name != "unobserved_weight" or default is not None:
         numbers = [value for value in values if value is not None]
         assert numbers == sorted(numbers)
-        assert numbers[0] <= default <= numbers[-1]  # what is usual lies among them
+        assert numbers[0] <= default <= numbers[-1]
 
 
-def test_methods_without_a_grid_have_no_weight():
+def test_methods_without_a_main_weight():
     assert {name for name, row in METHODS.items() if row.grid is None} == {"bce", "iu", "sampled"}
 
 
@@ -132,23 +149,13 @@ def test_weights_are_searched_and_chosen_on_validation(features, tmp_path, train
         for weight in weights[method]
     ]
     assert [key(cell) for cell in cells] == expected
-    assert len(trained) == len(expected) == 2 * 2 * (3 + 1 + 3 + 1)
+    assert len(trained) == len(expected)
     assert len(rows) == 2 * 4
     for row in rows:
         same = [c for c in cells if (c["method"], c["seed"]) == (row["method"], row["seed"])]
-        chosen = best(same)
-        assert key(row) == key(chosen)
-        assert row["test_map"] == chosen["test_map"]
-    # the choice is one: not always the first weight, nor always the first learning rate
-    assert len({row["weight"] for row in rows}) > 3
-
-
-def test_a_weight_set_for_a_method_is_not_searched(features, tmp_path):
-    more = ["--methods", "epr,an", "--seeds", "0", "--search-weights", "--set", "epr.regulariser=2"]
-    assert compare(features, tmp_path / "out", *more) == 0
-    weights = {(cell["method"], cell["weight"]) for cell in cells_of(tmp_path / "out")}
-    searched = {("an", f"unobserved_weight={value}") for value in (0.3, 1.0, 3.0)}
-    assert weights == {("epr", ""), *searched}
+        assert key(row) == key(best(same))
+        assert row["test_map"] == best(same)["test_map"]
+    assert len({row["weight"] for row in rows}) > 3  # not always the first
 
 
 def test_other_seeds_are_trained_with_what_the_first_chose(features, tmp_path, trained):
@@ -156,7 +163,6 @@ def test_other_seeds_are_trained_with_what_the_first_chose(features, tmp_path, t
     assert compare(features, tmp_path / "once", *arguments, "--choose-once") == 0
     assert len(trained) == 2 * 6 + 2 * 2
     cells, rows = cells_of(tmp_path / "once"), results_of(tmp_path / "once")
-    assert len(cells) == 2 * 6 + 2 * 2
     assert [(row["seed"], row["method"]) for row in rows] == [
         (seed, method) for seed in (1, 0, 2) for method in ("an", "epr")
     ]
@@ -165,24 +171,116 @@ def test_other_seeds_are_trained_with_what_the_first_chose(features, tmp_path, t
         for row in rows:
             if row["method"] == method:
                 assert key(row) == key(first | {"seed": row["seed"]})
-    # the figures of a seed are those of a comparison that trains all its cells
-    assert compare(features, tmp_path / "all", *arguments) == 0
-    everything = {key(cell): cell for cell in cells_of(tmp_path / "all")}
-    assert len(everything) == 3 * 2 * 6
-    for cell in cells:
-        assert cell["test_map"] == everything[key(cell)]["test_map"]
 
 
-def test_of_equal_cells_the_first_is_chosen():
-    row = dict.fromkeys(comparison.RESULT_KEYS) | {"method": "an", "setting": "fspl", "seed": 0}
+def test_of_equal_runs_the_first_is_chosen():
+    row = {"method": "an", "setting": "fspl", "seed": 0}
     scores = (0.5, 0.7, 0.6, 0.7)
     rows = [row | {"weight": str(n), "validation_map": s} for n, s in enumerate(scores)]
-    assert [chosen["weight"] for chosen in comparison.choose(rows)] == ["1"]
+    assert [chosen["weight"] for chosen in sweeps.choose(rows)] == ["1"]
     nothing = [each | {"validation_map": None} for each in rows]
-    assert [chosen["weight"] for chosen in comparison.choose(nothing)] == ["0"]
+    assert [chosen["weight"] for chosen in sweeps.choose(nothing)] == ["0"]
+    rows[1]["diverged"] = "nan"
+    assert [chosen["weight"] for chosen in sweeps.choose(rows)] == ["3"]
 
 
-# --- what was broken off ------------------------------------------------------------------------
+def test_without_test_features_validation_map_is_reported(features, tmp_path, capsys):
+    """The runs and the choice are the same as with a test."""
+    more = ["--methods", "an,g2netpl", "--seeds", "0,1"]
+    assert compare(features, tmp_path / "with", *more) == 0
+    assert "test mAP × 100" in capsys.readouterr().out
+    shutil.copytree(features, tmp_path / "features")
+    (tmp_path / "features" / "test.npz").unlink()
+    assert compare(tmp_path / "features", tmp_path / "out", *more) == 0
+    shown = capsys.readouterr().out
+    assert "validation mAP × 100, on which epoch and run were chosen" in shown
+    assert "test mAP" not in shown
+    none = {"test_map": None, "last_test_map": None}
+    with_test = [
+        {name: row[name] for name in row if name not in ("cf1", "of1")} | none
+        for row in results_of(tmp_path / "with")
+    ]
+    assert results_of(tmp_path / "out") == with_test
+    assert "Test mAP" not in (tmp_path / "out" / "report.html").read_text()
+    assert compare(features, tmp_path / "out", *more) == 2  # a test that was not there
+
+
+def test_processes_change_nothing(features, tmp_path):
+    for jobs in ("1", "2"):
+        more = ["--methods", "an,epr", "--seeds", "0", "--jobs", jobs]
+        assert compare(features, tmp_path / jobs, *more) == 0
+    timeless = [
+        [{**cell, "seconds": 0, "history": 0} for cell in cells_of(tmp_path / jobs)]
+        for jobs in ("1", "2")
+    ]
+    assert timeless[0] == timeless[1]
+
+
+@pytest.mark.parametrize(("given", "weight"), [("negative_weight=0.25", 0.25), ("beta=0.8", None)])
+def test_observed_negatives_have_the_weight_of_the_method(given, weight):
+    """Without a weight: w + (1 − w)·f with w = 0.1, and f the fraction that is observed."""
+    method = f"g2netpl:annotation=sampled:{given}"
+    sweep = experiments.Sweep(None, (method,), ("known:0.5",), (0,), (1e-3,), epochs=1)
+    trainer = training.trainer_of(sweep, sweep.cells()[0], made_up())
+    trainer.fit()
+    visible = trainer.data.visible.values
+    assert (visible == 0).any()
+    expected = 0.1 + 0.9 * (visible != -1).mean() if weight is None else weight
+    assert trainer.method.negative_weight == pytest.approx(expected)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def three(features, tmp_path_factory):
+    """Three methods on two seeds."""
+    folder = tmp_path_factory.mktemp("three") / "out"
+    assert compare(features, folder, "--methods", "an,epr,g2netpl", "--seeds", "0,1") == 0
+    return folder
+
+
+def test_tables_have_mean_and_deviation_of_the_chosen_runs(three):
+    rows = results_of(three)
+    with (three / "results.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["method"] for line in lines] == ["an", "epr", "g2netpl"]
+    columns = {"test_map": ("best epoch", "± best"), "last_test_map": ("last epoch", "± last")}
+    columns |= {"cf1": ("CF1", "± CF1"), "of1": ("OF1", "± OF1")}
+    for line in lines:
+        runs = [row for row in rows if row["method"] == line["method"]]
+        assert line["seeds"] == "2" == str(len(runs))
+        for name, (mean, deviation) in columns.items():
+            values = [100 * row[name] for row in runs]
+            assert float(line[mean]) == pytest.approx(np.mean(values), abs=0.0051)
+            assert float(line[deviation]) == pytest.approx(np.std(values, ddof=1), abs=0.0051)
+        assert (line["undecided %"] == "") == (line["method"] != "g2netpl")
+
+
+def test_differences_are_those_of_the_chosen_runs(three, capsys):
+    rows = results_of(three)
+    with (three / "differences.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 3 * 2
+    for line in lines:
+        first, second = (
+            np.mean([row["test_map"] for row in rows if row["method"] == line[name]])
+            for name in ("method", "minus")
+        )
+        gap = float(line["difference"])
+        assert gap == pytest.approx(100 * (first - second), abs=0.0051)
+        assert float(line["low"]) < float(line["high"])
+        assert float(line["low"]) - 5 < gap < float(line["high"]) + 5
+    assert "95 % interval" in (three / "report.html").read_text()
+
+
+def test_the_page_shows_all_runs(three):
+    page = (three / "report.html").read_text()
+    assert "6 runs not chosen" in page
+    assert "Differences between methods" in page
+
+
+# --- resuming -----------------------------------------------------------------------------------
 
 ARGUMENTS = ["--methods", "an,g2netpl", "--seeds", "0,1", "--search-weights", "--choose-once"]
 CELLS = 2 * 6 + 2
@@ -202,68 +300,58 @@ def copied(whole, tmp_path):
 
 
 @pytest.mark.parametrize("kept", [1, 12])
-def test_a_comparison_broken_off_goes_on(features, whole, tmp_path, trained, kept, capsys):
+def test_an_interrupted_comparison_resumes(features, whole, tmp_path, trained, kept):
     folder = tmp_path / "out"
     trained.stop_after = kept
     assert compare(features, folder, *ARGUMENTS) == 130
     assert len(cells_of(folder)) == kept
-    advice = f"{kept} training{'' if kept == 1 else 's'} finished and kept; go on with the same"
-    assert f"{advice} command and --resume" in capsys.readouterr().out
     assert not (folder / "results.json").exists()
     done = list(trained)
     trained.clear()
     trained.stop_after = None
-    assert compare(features, folder, *ARGUMENTS, "--resume") == 0
+    assert compare(features, folder, *ARGUMENTS) == 0
     assert len(trained) == CELLS - kept
     assert not set(done) & set(trained)
     assert results_of(folder) == results_of(whole)
     assert [key(cell) for cell in cells_of(folder)] == [key(cell) for cell in cells_of(whole)]
-    trained.clear()
-    assert compare(features, folder, *ARGUMENTS, "--resume", "--jobs", "2") == 0  # all is there
-    assert trained == []
-    assert results_of(folder) == results_of(whole)
-    capsys.readouterr()
 
 
 def test_only_what_is_missing_is_trained(features, whole, copied, trained):
-    lost = [3, 7, 13]
-    path = copied / "cells.jsonl"
+    lost, path = [3, 7, 13], copied / "cells.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     assert len(lines) == CELLS
     path.write_text("".join(line for number, line in enumerate(lines) if number not in lost))
-    (copied / "results.json").unlink()
-    assert compare(features, copied, *ARGUMENTS, "--resume") == 0
+    assert compare(features, copied, *ARGUMENTS) == 0
     missing = [key(json.loads(lines[number])) for number in lost]
     assert [key(vars(cell)) for cell in trained] == missing
     assert results_of(copied) == results_of(whole)
-    assert sorted(map(key, cells_of(copied))) == sorted(map(key, cells_of(whole)))
 
 
 @pytest.mark.parametrize("left", [40, -1])
-def test_a_torn_last_line_is_trained_again(features, whole, copied, trained, left):
+def test_half_a_last_line_is_trained_again(features, whole, copied, trained, left):
     path = copied / "cells.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-1]) + lines[-1][:left])  # −1: all but the end of the line
-    assert compare(features, copied, *ARGUMENTS, "--resume") == 0
+    assert compare(features, copied, *ARGUMENTS) == 0
     assert [key(vars(cell)) for cell in trained] == [key(json.loads(lines[-1]))]
     after = path.read_text().splitlines(keepends=True)
     assert after[:-1] == lines[:-1]
     assert key(json.loads(after[-1])) == key(json.loads(lines[-1]))
-    assert after[-1].endswith("\n")
     assert results_of(copied) == results_of(whole)
 
 
 @pytest.mark.parametrize(
     ("more", "flag"),
     [
-        (["--epochs", "3"], "--epochs"),
-        (["--set", "an.smoothing=0.1"], "--set"),
         (["--epochs", "3", "--seeds", "4"], "--seeds, --epochs"),
+        (["--set", "hidden=4"], "--hidden"),
+        (["--methods", "an,epr"], "--methods"),
+        (["--seeds", "1,0"], "--seeds"),
     ],
 )
-def test_other_flags_than_it_began_with_are_refused(features, copied, trained, capsys, more, flag):
+def test_other_flags_than_it_began_with_are_rejected(features, copied, trained, capsys, more, flag):
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
-    assert compare(features, copied, *ARGUMENTS, *more, "--resume") == 2
+    assert compare(features, copied, *ARGUMENTS, *more) == 2
     shown = capsys.readouterr().err
     assert f"out: other {flag} than it began with" in shown
     assert len(shown.strip().splitlines()) == 1
@@ -271,14 +359,10 @@ def test_other_flags_than_it_began_with_are_refused(features, copied, trained, c
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
 
 
-def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, trained, capsys):
-    def asked(methods, seeds, settings):
-        flags = [*ARGUMENTS[4:], "--methods", methods, "--seeds", seeds, "--settings", settings]
-        return compare(features, copied, *flags, "--resume")
-
-    assert asked("an,g2netpl,epr", "0,1,5", "sspl:0.5,fspl") == 0
-    old = {key(cell) for cell in cells_of(whole)}
-    assert not old & set(trained)
+def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, trained):
+    flags = [*ARGUMENTS[4:], "--methods", "an,g2netpl,epr", "--seeds", "0,1,5"]
+    assert compare(features, copied, *flags, "--settings", "sspl:0.5,fspl") == 0
+    assert not {key(cell) for cell in cells_of(whole)} & {key(vars(cell)) for cell in trained}
     rows = results_of(copied)
     places = [(row["setting"], row["method"], row["seed"]) for row in rows]
     assert sorted(places) == sorted(
@@ -287,101 +371,39 @@ def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, t
         for method in ("an", "g2netpl", "epr")
         for seed in (0, 1, 5)
     )
-    for row in results_of(whole):
-        assert row in rows
+    assert all(row in rows for row in results_of(whole))
     assert json.loads((copied / "run.json").read_text())["seeds"] == "0,1,5"
-    assert f"{len(cells_of(copied))} runs" in (copied / "report.html").read_text()
-    trained.clear()
-    assert asked("an,g2netpl,epr", "0,1,5", "sspl:0.5,fspl") == 0
-    assert trained == []
-    capsys.readouterr()
-    for changed, flag in (
-        (("an,epr", "0,1,5", "sspl:0.5,fspl"), "--methods"),
-        (("an,g2netpl,epr", "1,0,5", "sspl:0.5,fspl"), "--seeds"),
-        (("an,g2netpl,epr", "0,1,55", "sspl:0.5,fspl"), "--seeds"),
-        (("an,g2netpl,epr", "0,1,5", "fspl"), "--settings"),
-    ):
-        assert asked(*changed) == 2
-        expected = f"other {flag} than it began with (more may be added behind)"
-        assert expected in capsys.readouterr().err
-    assert trained == []
 
 
-def test_more_seeds_of_other_data_are_refused(tmp_path, trained, capsys):
-    random = np.random.default_rng(5)
-    tables = [
-        LabelTable(
-            tuple(f"{name}{i}" for i in range(60)),
-            tuple("abc"),
-            (random.normal(size=(60, 3)) > 0).astype(np.int8),
-        )
-        for name in ("train", "test")
-    ]
-    for number in range(2):
-        values = random.normal(size=(2, 60, 6)).astype(np.float32)
-        folder = tmp_path / f"data{number}"
-        write_features(folder, FeatureFolder(values[0], tables[0], values[1], tables[1]))
-    data, other = tmp_path / "data0", tmp_path / "data1"
+def test_more_seeds_of_other_data_are_rejected(tmp_path, trained, capsys):
+    data = write_folder(tmp_path / "data")
     assert compare(data, tmp_path / "out", "--methods", "an", "--seeds", "0") == 0
-    shutil.rmtree(data)
-    other.rename(data)  # the same labels of other features
     trained.clear()
-    grown = ["--methods", "an", "--seeds", "0,1", "--resume"]
-    assert compare(data, tmp_path / "out", *grown) == 2
+    train = dict(np.load(data / "train.npz"))
+    train["features"] = train["features"] + 1  # the same labels of other features
+    np.savez(data / "train.npz", **train)
+    assert compare(data, tmp_path / "out", "--methods", "an", "--seeds", "0,1") == 2
     assert "out: other content of the data than it began with;" in capsys.readouterr().err
     assert trained == []
 
 
 def test_the_page_shows_what_the_comparison_chose(features, copied):
-    """Also where cells of another grid lie beside, as after an update."""
+    """Also if cells.jsonl has runs of another grid."""
     (first, *_) = [cell for cell in cells_of(copied) if cell["seed"] == 1]
     better = {**first, "weight": "unobserved_weight=77.0", "validation_map": 1.0}
     with (copied / "cells.jsonl").open("a") as file:
         file.write(json.dumps(better) + "\n")
     assert main(["report", str(copied)]) == 0
-    page = (copied / "report.html").read_text()
-    chosen, others = page.split(" runs not chosen")
+    chosen, others = (copied / "report.html").read_text().split(" runs not chosen")
     assert "unobserved_weight=77.0" not in chosen
     assert "unobserved_weight=77.0" in others
 
 
-def test_the_page_shows_all_trainings_and_how_they_were_chosen(whole):
-    page = (whole / "report.html").read_text()
-    assert f"{CELLS - 4} runs not chosen" in page
-    assert "validation images of the first seed" in page
-    assert "(mean of the hidden truth)" in page
-
-
-def test_other_switches_than_it_began_with_are_refused(features, copied, capsys):
-    assert compare(features, copied, *ARGUMENTS[:-1], "--resume") == 2
-    assert "--choose-once" in capsys.readouterr().err
-    assert compare(features, copied, *ARGUMENTS[:-2], "--choose-once", "--resume") == 2
-    assert "--search-weights" in capsys.readouterr().err
-    assert compare(features, copied, *ARGUMENTS) == 2
-    assert "holds a finished run of 'g2netpl compare'" in capsys.readouterr().err
-
-
-def test_there_must_be_a_comparison_to_go_on_with(features, tmp_path, copied, capsys):
-    assert compare(features, tmp_path / "none", *ARGUMENTS, "--resume") == 2
-    assert "run.json is missing" in capsys.readouterr().err
-    assert not (tmp_path / "none").exists()
-    run = json.loads((copied / "run.json").read_text())
-    (copied / "run.json").write_text(json.dumps(run | {"command": "train"}))
-    assert compare(features, copied, *ARGUMENTS, "--resume") == 2
-    assert "was written by 'g2netpl train', not by compare" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as stopped:
-        compare(features, copied, *ARGUMENTS, "--resume", "--overwrite")
-    assert stopped.value.code == 2
-    capsys.readouterr()
-
-
 DAMAGE = {
     "no JSON": lambda row: b"nonsense",
-    "a list": lambda row: b"[1, 2]",
     "no UTF-8": lambda row: json.dumps(row).encode().replace(b"sspl", b"ss\xffl"),
     "a text for mAP": lambda row: json.dumps(row | {"validation_map": "x"}).encode(),
     "numbers for epochs": lambda row: json.dumps(row | {"history": [1, 2]}).encode(),
-    "endless brackets": lambda row: b"[" * 100_000,
 }
 
 
@@ -392,66 +414,51 @@ def test_a_damaged_line_is_named(features, copied, trained, capsys, case):
     lines[4] = DAMAGE[case](json.loads(lines[4]))
     path.write_bytes(b"\n".join(lines) + b"\n")
     before = path.read_bytes()
-    assert compare(features, copied, *ARGUMENTS, "--resume") == 2
+    assert compare(features, copied, *ARGUMENTS) == 2
     shown = capsys.readouterr().err
     assert len(shown.strip().splitlines()) == 1
-    assert f"{path}: line 5: not a training of a comparison" in shown
-    assert path.read_bytes() == before
-    assert trained == []
-
-
-@pytest.mark.parametrize("jobs", ["0", "many"])
-def test_a_number_of_jobs_is_one_at_least(tmp_path, capsys, jobs):
-    with pytest.raises(SystemExit) as ended:
-        main(["demo", "--output", str(tmp_path / "out"), "--jobs", jobs])
-    assert ended.value.code == 2
-    assert f"argument --jobs: expected a whole number of 1 or more, 512 at most, got '{jobs}'" in (
-        capsys.readouterr().err
-    )
-
-
-@pytest.mark.parametrize("content", ['[{"method', '[{"method": "an"}]'])
-def test_without_results_that_can_be_read_the_page_chooses_itself(copied, capsys, content):
-    page = (copied / "report.html").read_bytes()
-    (copied / "report.html").unlink()
-    (copied / "results.json").write_text(content, encoding="latin-1")
-    assert main(["report", str(copied)]) == 0
-    assert (copied / "report.html").read_bytes() == page
-    capsys.readouterr()
-
-
-def test_what_run_json_says_of_a_comparison_is_checked(copied, capsys):
-    about = json.loads((copied / "run.json").read_text())
-    (copied / "run.json").write_text(json.dumps(about | {"features": 5}))
-    assert main(["report", str(copied)]) == 2
-    said = capsys.readouterr().err
-    assert (said.count("\n"), f"{copied / 'run.json'}: features: " in said) == (1, True)
+    assert f"{path}: line 5: not a run of a comparison" in shown
+    assert (path.read_bytes(), trained) == (before, [])
 
 
 def test_one_comparison_at_a_time(features, copied, trained, capsys):
     with (copied / "cells.jsonl").open("ab") as file:
-        file.write(b'{"half": "a li')  # the other is writing it
+        file.write(b'{"half": "a li')  # another process is writing it
     before = {path: path.read_bytes() for path in copied.iterdir()}
     with locked(copied):
-        assert compare(features, copied, *ARGUMENTS, "--resume") == 2
-    assert "another process is training there" in capsys.readouterr().err
+        assert compare(features, copied, *ARGUMENTS) == 2
+    assert "another g2netpl process" in capsys.readouterr().err
     assert trained == []
     assert {path: path.read_bytes() for path in copied.iterdir()} == before
 
 
-def test_sigterm_is_told_and_gone_on_from(features, whole, tmp_path, trained, sigterm, capsys):
-    folder = tmp_path / "out"
+def test_a_folder_of_another_command_is_rejected(features, tmp_path, capsys):
+    (tmp_path / "run.json").write_text('{"format": 3, "command": "train"}')
+    assert compare(features, tmp_path, *ARGUMENTS) == 2
+    assert "was written by 'g2netpl train', not by compare" in capsys.readouterr().err
 
-    def stop(bar, note, real=Work.finished):
-        real(bar, note)
-        if len(trained) == 3:
-            sigterm()
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Work, "finished", stop)
-        assert compare(features, folder, *ARGUMENTS) == 75
-    said = capsys.readouterr()
-    assert said.err == "g2netpl: stopped; go on with the same command and --resume\n"
-    assert "2 trainings finished and kept" in said.out
-    assert compare(features, folder, *ARGUMENTS, "--resume") == 0
-    assert results_of(folder) == results_of(whole)
+# --- lists of methods ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("gr:slope=(0,2),an", ("gr:slope=(0,2)", "an")),
+        ("an,gr:slope=[0,2]:offset=(-2,-1),epr", ("an", "gr:slope=[0,2]:offset=(-2,-1)", "epr")),
+        ("an, wan", ("an", "wan")),
+    ],
+)
+def test_brackets_protect_a_comma_of_a_list(text, parts):
+    assert split_list("--methods", text, str) == parts
+
+
+def test_a_wrong_optimizer_is_found_before_anything_is_trained():
+    odd = experiments.Sweep(None, ("an",), ("fspl",), (0,), optimizer="Adamm")
+    with pytest.raises(InputError, match="unknown optimizer 'Adamm'"):
+        made_up().check(odd)
+
+
+def test_every_public_name_is_there():
+    for name in experiments.__all__:
+        assert getattr(experiments, name).__doc__

@@ -7,7 +7,7 @@ import pytest
 from feature_folders import write_folder
 
 from g2netpl.cli import main
-from g2netpl.experiments.compare import read_cells
+from g2netpl.experiments.sweep import read_cells
 from g2netpl.reports.tables import shown_method
 
 CLASSES = ("dog", "cat", "zzyzx")

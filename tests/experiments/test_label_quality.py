@@ -7,10 +7,10 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score
 
-from g2netpl.experiments.cells import train_cell
+from g2netpl.experiments.cells import train_cell, trainer_of, watch
 from g2netpl.experiments.data import ArrayData
-from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import watch_labels
+from g2netpl.experiments.sweep import Cell, Sweep
 from g2netpl.labels.table import LabelTable
 
 RANDOM = np.random.default_rng(0)
@@ -77,26 +77,42 @@ def test_where_nothing_is_hidden_there_is_nothing_to_measure():
     assert record["pseudo_label_map"] is None
 
 
-def test_nothing_is_changed_by_being_watched():
+def test_watching_changes_nothing():
     names = tuple(map(str, range(len(TRUTH))))
     table = LabelTable(names, tuple("abcd"), TRUTH)
     arrays = ArrayData(INPUTS, table, INPUTS, table)
     cell = Cell("g2netpl", "sspl:0.5", 0, 0.03, 16)
-    outcomes = [
-        train_cell(
-            arrays,
-            Comparison(None, ("g2netpl",), ("sspl:0.5",), (0,), epochs=3, keep_labels=keep),
-            cell,
-        )
-        for keep in (True, False)
+    sweeps = [
+        Sweep(None, ("g2netpl",), ("sspl:0.5",), (0,), epochs=3, watch_labels=watched)
+        for watched in (True, False)
     ]
-    watched, alone = outcomes
-    assert {**watched.row, "seconds": 0} == {**alone.row, "seconds": 0}
-    assert alone.movement == []
-    assert len(watched.movement) == 3
-    # the last epoch watched is the end of the training
-    last = watched.movement[-1]
-    truth = TRUTH[watched.training]
-    expected = watch_labels(watched.soft, watched.predicted, truth, watched.visible)
-    assert last["positive"] == expected["positive"]
-    assert last["pseudo_label_map"] == expected["pseudo_label_map"]
+    watched, alone = (train_cell(sweep, cell, arrays) for sweep in sweeps)
+    timeless = {"seconds": 0, "history": 0, "movement": 0}
+    assert watched | timeless == alone | timeless
+    assert alone["movement"] == []
+    assert len(watched["movement"]) == 3
+    # the last record is that of the end of the run
+    trainer = trainer_of(sweeps[1], cell, arrays)
+    trainer.fit()
+    rows = trainer.data.training
+    expected = watch_labels(
+        trainer.pseudo_labels(),
+        trainer.predict(trainer.last_model, trainer.source),
+        TRUTH[rows],
+        trainer.data.visible.values,
+    )
+    for name, values in expected.items():
+        assert watched["movement"][-1][name] == pytest.approx(values)
+
+
+def test_few_images_are_watched_if_there_are_many():
+    names = tuple(map(str, range(len(TRUTH))))
+    arrays = ArrayData(INPUTS, LabelTable(names, tuple("abcd"), TRUTH), None, None)
+    sweep = Sweep(None, ("g2netpl",), ("fspl",), (0,), epochs=1)
+    trainer = trainer_of(sweep, Cell("g2netpl", "fspl", 0, 0.03, 16), arrays)
+    trainer.fit()
+    records = []
+    for most in (None, 10):
+        watch(trainer, most)
+        records.append(trainer.state.history[-1]["watched"])
+    assert records[0] != records[1]

@@ -7,7 +7,6 @@ import torch
 
 from g2netpl.core import METHODS, Batch, Output, build_method
 from g2netpl.core.methods import find_method
-from g2netpl.experiments.grid import Comparison, options_of
 from g2netpl.experiments.paper import (
     DATA_SETS,
     OURS,
@@ -17,6 +16,7 @@ from g2netpl.experiments.paper import (
     find_recipes,
     published,
 )
+from g2netpl.experiments.sweep import Sweep, options_of
 from g2netpl.labels.settings import Setting
 from g2netpl.utils.errors import InputError
 
@@ -151,7 +151,7 @@ def test_the_differences_the_paper_speaks_of_follow_from_its_numbers():
 def test_every_method_and_setting_of_a_recipe_can_be_trained(name):
     recipe = RECIPES[name]
     for block in recipe.blocks:
-        Comparison(None, block.methods, block.settings, (0,))  # refuses what does not fit
+        Sweep(None, block.methods, block.settings, (0,))  # refuses what does not fit
         for method in block.methods:
             plain, changes = options_of(method)
             assert plain in METHODS

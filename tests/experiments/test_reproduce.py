@@ -4,10 +4,10 @@ import csv
 import html
 import io
 import json
+import os
 import re
 import shutil
 from base64 import b64decode
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +16,9 @@ from PIL import Image
 from scipy.stats import norm
 
 from g2netpl.cli import main
-from g2netpl.experiments.paper import OURS, RECIPES, published
+from g2netpl.core.methods import METHODS, Entry
+from g2netpl.core.methods.fixed import FixedLabels
+from g2netpl.experiments.paper import OURS, RECIPES, SSPL, published, with_methods
 from g2netpl.reports import figures
 from g2netpl.reports.reproduction import against_role, steps
 
@@ -136,16 +138,6 @@ def test_a_table_has_mean_and_deviation_of_the_chosen_cells(whole, name):
         assert line["published"] == ""
 
 
-def test_rows_of_the_ablation_are_called_as_in_the_documents(whole):
-    """So that both tables can be joined."""
-    documents = Path(__file__).parents[2] / "docs/figures"
-    files = {"ablation": "coco-ablation-rows", "figure-ablation": "coco-ablation"}
-    for name, file in files.items():
-        ours, theirs = csv_of(whole / f"{name}.csv"), csv_of(documents / f"{file}.csv")
-        for key in ("row", "setting", "method"):
-            assert [line.get(key) for line in ours] == [line.get(key) for line in theirs]
-
-
 def test_the_choice_is_one(whole):
     """Else the test above could not tell the best cell from the first."""
     cells = cells_of(whole)
@@ -157,21 +149,6 @@ def test_the_choice_is_one(whole):
     assert rates == {0.1, 0.01}
     best, last = ([c[k] for c in cells] for k in ("test_map", "last_test_map"))
     assert best != last
-
-
-def test_the_figures_of_tables_show_the_tables(whole):
-    for name, first in (("table1", "row"), ("ablation", "row")):
-        table, figure = csv_of(whole / f"{name}.csv"), csv_of(whole / f"figure-{name}.csv")
-        assert [(f[first], f["setting"], f["mAP"], f["deviation"]) for f in figure] == [
-            (t["row"], t["setting"], t["best epoch"], t["± best"]) for t in table
-        ]
-    for name in ("table2", "semi-supervised"):
-        table, figure = csv_of(whole / f"{name}.csv"), csv_of(whole / f"figure-{name}.csv")
-        partial = [line for line in table if line["setting"].startswith("sspl:")]
-        assert [(f["method"], f"sspl:{f['labelled fraction']}", f["mAP"]) for f in figure] == [
-            (t["method"], t["setting"], t["best epoch"]) for t in partial
-        ]
-        assert len(partial) == {"table2": 32, "semi-supervised": 8}[name]
 
 
 def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
@@ -187,22 +164,6 @@ def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
     found = [(int(line[0]), int(line[1]), *line[2:4], *map(float, line[4:])) for line in lines]
     assert found == expected
     assert len(found) == 2 * 2 * 4  # seeds, epochs, kinds
-
-
-def test_the_figure_of_labels_shows_the_chosen_cells(whole):
-    expected = [
-        (cell["method"], cell["seed"], epoch, record["pseudo_label_map"], record["predicted_map"])
-        for method in (OURS, "role")
-        for cell in chosen(cells_of(whole), method, "fspl")
-        for epoch, record in enumerate(cell["movement"], start=1)
-    ]
-    lines = [list(line.values()) for line in csv_of(whole / "figure-labels.csv")]
-    assert len(lines) == len(expected) == 2 * 2 * 2
-    found = {(line[0], int(line[1]), int(line[2])): line[3:] for line in lines}
-    for *where, soft, predicted in expected:
-        assert [float(text) for text in found[tuple(where)]] == pytest.approx(
-            [100 * soft, 100 * predicted], abs=0.00051
-        )
 
 
 def test_pictures_can_be_seen(whole):
@@ -270,27 +231,6 @@ def test_the_page_tells_what_differs(whole):
     assert re.fullmatch(r"k = \d\.\d\d, the truth's mean", here["positives per image"])
 
 
-def test_the_highest_of_a_column_is_bold(whole):
-    tables = re.findall(r"<table>(.*?)</table>", page_of(whole), flags=re.S)
-    assert len(tables) == len(TRAINED)
-    for name, table in zip([name for name in RECIPES if name in TRAINED], tables, strict=True):
-        lines = csv_of(whole / f"{name}.csv")
-        column = "pseudo-label mAP" if name == "labels" else "best epoch"
-        figures = {}
-        for line in lines:
-            figures.setdefault(line["setting"], []).append(float(line[column]))
-        highest = {setting: max(own) for setting, own in figures.items() if len(own) > 1}
-        settings = re.findall(r'<th scope="col">([^<]*)</th>', table)[1:]
-        bold = []
-        for row in re.findall(r"<tr.*?</tr>", table, flags=re.S)[1:]:
-            cells = re.findall(r"<td(.*?)>(.*?)</td>", row, flags=re.S)
-            for setting, (kind, content) in zip(settings, cells, strict=True):
-                if "highest" in kind:
-                    bold.append((setting, float(re.match(r"[\d.]+", content)[0])))
-        assert len(bold) == len(highest)
-        assert dict(bold) == pytest.approx(highest, abs=0.051)
-
-
 @pytest.mark.parametrize(
     ("note", "shown"),
     [
@@ -312,52 +252,24 @@ def test_without_data_of_the_paper_no_number_of_it_is_shown(whole):
     assert not re.search(r"published [+\d-]", shown)
 
 
-def test_published_numbers_stand_beside_ours(whole, copied, features):
-    run = json.loads((copied / "run.json").read_text())
-    (copied / "run.json").write_text(json.dumps(run | {"published": "COCO"}))  # nothing is trained
-    out = copied
-    assert reproduce(features, out, "all", "--published", "COCO") == 0
-    shown = words_of(out)
+def test_published_numbers_are_next_to_ours(whole, copied, features, monkeypatch):
+    monkeypatch.setattr("g2netpl.commands.reproduce.data_set_of", lambda classes: "COCO")
+    assert reproduce(features, copied, "all") == 0
+    shown = words_of(copied)
     assert "published for COCO" in shown
     assert "The paper has no results on this data" not in shown
     for name in TRAINED:
         known = published(name, "COCO")
-        for line in csv_of(out / f"{name}.csv"):
-            text = line["published"]
-            expected = known.get((line["method"], line["setting"]), "")
-            assert (float(text) if text else "") == expected
-            assert not text or f"published {expected:.1f}" in shown
-    assert [(line["method"], line["published"]) for line in csv_of(out / "table1.csv")[-2:]] == [
-        ("g2netpl-paper", "72.4"),
-        (OURS, "72.4"),
-    ]
-    assert f"g2netpl-paper is the literal reading of the paper's words, {OURS} the same" in shown
-    assert [line["published"] for line in csv_of(out / "figure-ablation.csv")] == [
-        "56.6",
-        "",
-        "62.4",
-        "64.4",
-        "65.0",
-        "67.3",
-        "",
-        "71.1",
-        "71.4",
-        "72.7",
-    ]
-    # steps: 64.4 − 62.4 and 72.7 − 71.4
-    assert "+ ξ, weights by confidence" in shown
-    assert "(published +2.0)" in shown
-    assert "(published +1.3)" in shown
-    # 62.4 − 56.6 is the step over the row that the paper does not have
-    first = re.escape("sspl:0.2: G²NetPL with F = sigmoid, from baseline (AN): ")
-    assert re.search(first + r"[-+.±\d ]* \(published \+5\.8\)", shown)
-    assert shown.count("(published ") == 2 * 3
-    # nothing but the published numbers differs
-    for name in TRAINED:
-        for ours, theirs in zip(
-            csv_of(out / f"{name}.csv"), csv_of(whole / f"{name}.csv"), strict=True
+        for line, before in zip(
+            csv_of(copied / f"{name}.csv"), csv_of(whole / f"{name}.csv"), strict=True
         ):
-            assert ours | {"published": ""} == theirs
+            expected = known.get((line["method"], line["setting"]), "")
+            assert line["published"] == str(expected)
+            assert not expected or f"published {expected:.1f}" in shown
+            assert line | {"published": ""} == before
+    # steps: 64.4 − 62.4 and 72.7 − 71.4, and 62.4 − 56.6 over the row that the paper does not have
+    for step in ("+2.0", "+1.3", "+5.8"):
+        assert f"(published {step})" in shown
 
 
 def test_what_cannot_be_trained_is_left_out_with_its_reason(whole, features, tmp_path, capsys):
@@ -367,18 +279,6 @@ def test_what_cannot_be_trained_is_left_out_with_its_reason(whole, features, tmp
     assert "semi-supervised: fixmatch is left out" in capsys.readouterr().out
     assert reproduce(features, tmp_path / "p", "parameters") == 0
     assert "left out" not in words_of(tmp_path / "p")
-
-
-def test_the_page_loads_nothing(whole):
-    page = page_of(whole)
-    assert "<script" not in page
-    assert "<link" not in page
-    assert "@import" not in page
-    without = re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]*", "", page)
-    assert not re.search(r"https?:|//[a-z]|url\(", without)
-    assert re.findall(r'(?:src|href)="([^"]*)"', without) == [""] * 7
-    assert page.startswith("<!doctype html>")
-    assert page.count("<table") == page.count("</table>") == 1 + len(TRAINED)
 
 
 def test_names_are_escaped(tmp_path):
@@ -496,10 +396,153 @@ def test_a_dry_run_lists_every_cell_once_and_writes_nothing(features, whole, tmp
     left_out, *lines, last = capsys.readouterr().out.strip().splitlines()
     assert left_out.startswith("semi-supervised: fixmatch is left out")
     expected = {
-        "{} {} seed {} lr {:g} batch {}: ".format(*key(cell))
+        "{} {} seed {} lr {} batch {}: ".format(*key(cell))
         + ("2 rounds of 2 epochs" if cell["method"] == "ups" else "2 epochs")
         for cell in cells_of(whole)
     }
     assert len(lines) == len(set(lines)) == len(expected)
     assert set(lines) == expected
-    assert last == "208 trainings"
+    assert last == "208 runs"
+
+
+# --- resuming -------------------------------------------------------------------------------------
+
+WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates
+
+
+@pytest.fixture(scope="module")
+def labels(features, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels") / "out"
+    assert reproduce(features, folder, WHAT) == 0
+    return folder
+
+
+@pytest.fixture
+def again(labels, tmp_path):
+    shutil.copytree(labels, tmp_path / "again")
+    return tmp_path / "again"
+
+
+def test_the_same_command_trains_nothing_again(features, labels, again, trained):
+    before = (again / "cells.jsonl").read_bytes()
+    for path in (*again.glob("*.csv"), *again.glob("*.png"), again / "index.html"):
+        path.unlink()
+    assert reproduce(features, again, WHAT) == 0
+    assert trained == []
+    assert (again / "cells.jsonl").read_bytes() == before
+    assert texts(again) == texts(labels)
+    assert page_of(again) == page_of(labels)
+
+
+def test_an_interrupted_reproduction_resumes(features, labels, tmp_path, trained):
+    folder = tmp_path / "out"
+    trained.stop_after = 1
+    assert reproduce(features, folder, WHAT) == 130
+    assert len(cells_of(folder)) == 1
+    trained.clear()
+    trained.stop_after = None
+    assert reproduce(features, folder, WHAT) == 0
+    assert len(trained) == CELLS - 1
+    assert texts(folder) == texts(labels)
+
+
+def test_seeds_and_methods_may_be_added_and_nothing_else(features, again, trained, capsys):
+    assert reproduce(features, again, WHAT, "--seeds", "0,1,4") == 0
+    assert len(trained) == CELLS // 2  # those of the new seed
+    assert {line["seeds"] for line in csv_of(again / f"{WHAT}.csv")} == {"3"}
+    more = ["--seeds", "0,1,4"]
+    for what, flags, name in (
+        (WHAT, ["--seeds", "4,0,1"], "--seeds"),
+        (WHAT, [*more, "--epochs", "3"], "--epochs"),
+        (WHAT, [*more, "--choose-once"], "--choose-once"),
+        ("table1", more, "WHAT"),
+    ):
+        assert reproduce(features, again, what, *flags) == 2
+        assert f"other {name} than it began with" in capsys.readouterr().err
+
+
+def test_a_foreign_output_is_not_touched(features, tmp_path, trained, capsys):
+    (tmp_path / "mine.txt").write_text("mine")
+    assert reproduce(features, tmp_path, "convergence") == 2
+    assert "choose another --output" in capsys.readouterr().err
+    assert (trained, os.listdir(tmp_path)) == ([], ["mine.txt"])
+
+
+# --- more methods ---------------------------------------------------------------------------------
+
+ONE = ["--seeds", "0", "--learning-rates", "1e-2", "--epochs", "1"]
+
+
+def test_more_methods_are_rows_of_the_table(features, tmp_path, trained, monkeypatch):
+    """Also one that the package does not have."""
+    mine = Entry("mine", FixedLabels, "of a user", "here", defaults={"unobserved_weight": 0.2})
+    monkeypatch.setitem(METHODS, "mine", mine)
+    out, variant = tmp_path / "out", "epr:regulariser=0.3"
+    assert reproduce(features, out, "table1", *ONE, "--methods", f"mine, {variant},wan") == 0
+    added = {("mine", "fspl"), (variant, "fspl")}  # wan is a row of the paper
+    assert {(cell.method, cell.setting) for cell in trained[-2:]} == added
+    lines = csv_of(out / "table1.csv")
+    assert len(lines) == 12 == len(trained)
+    assert {(line["method"], line["setting"]) for line in lines[-2:]} == added
+    assert f"Added here: mine, {variant}." in words_of(out)
+
+
+def test_tables_of_methods_take_more_of_them():
+    """In the settings of G²NetPL; other recipes stay as they are."""
+    more = with_methods(RECIPES, ("em", "ups"))
+    added = {
+        name: [(block.methods, block.settings) for block in more[name].blocks[len(old.blocks) :]]
+        for name, old in RECIPES.items()
+        if more[name] != old
+    }
+    assert added == {
+        "table1": [(("em", "ups"), ("fspl",))],
+        "table2": [(("em", "ups"), SSPL)],
+        "semi-supervised": [(("em",), SSPL)],
+    }
+
+
+def test_a_dry_run_counts_what_is_trained(features, tmp_path, trained, capsys):
+    more = ["table1", "--choose-once", "--search-weights", "--epochs", "1"]
+    assert reproduce(features, tmp_path / "out", *more, "--dry-run") == 0
+    assert trained == []
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert reproduce(features, tmp_path / "out", *more) == 0
+    assert shown[-1] == f"{len(trained)} runs"
+    assert len(shown) == len(trained) + 1
+    assert "on the first seed" in words_of(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["tabel1"], "unknown recipe 'tabel1' (did you mean 'table1'?)"),
+        (["table1", "--seeds", "x"], "--seeds: expected a comma-separated list of ints"),
+        (["table1", "--seeds", "0,0"], "names something twice"),
+        (["table1", "--seeds", "-1"], "seed: input should be greater than or equal to 0"),
+        (["table1", "--learning-rates", "0"], "learning_rate: input should be greater than 0"),
+        (["table1", "--set", "expected_positives=4"], "4 per image, but there are only 3 classes"),
+        (["table1", "--methods", "en"], "unknown method 'en'"),
+        (["table1", "--methods", "bce"], "method bce needs full labels"),
+        (["ablation", "--methods", "em"], "--methods: ablation is no table of methods; it goes"),
+        (["table1", "--mode", "linear"], "mode: only for images"),
+    ],
+)
+def test_a_mistake_is_one_line(features, tmp_path, trained, capsys, arguments, expected):
+    assert reproduce(features, tmp_path / "out", *arguments) == 2
+    shown = capsys.readouterr().err
+    assert len(shown.strip().splitlines()) == 1
+    assert expected in shown
+    assert not (tmp_path / "out").exists()
+    assert trained == []
+
+
+def test_unknown_labels_are_found_before_anything_is_written(tmp_path, trained, capsys):
+    folder = write_folder(tmp_path / "partial", unknown=30)
+    assert reproduce(folder, tmp_path / "out", "convergence") == 2
+    assert "'truth' needs a file with full labels" in capsys.readouterr().err
+    more = ["--set", "expected_positives=1.2"]
+    assert reproduce(folder, tmp_path / "out", "table1", *more) == 2
+    assert "setting full: every label must be known" in capsys.readouterr().err
+    assert (trained, (tmp_path / "out").exists()) == ([], False)
+    assert reproduce(folder, tmp_path / "out", "convergence", *more) == 0  # no full labels needed

@@ -87,7 +87,7 @@ def test_an_official_layout_is_trained_and_judged(tmp_path, data):
     flags = ["--data", tmp_path / "data", "--output", out, "--epochs", "1", *SMALL, *ONE]
     assert main(["reproduce", "labels", *map(str, flags)]) == 0
 
-    folders = sorted(path.parent for path in (out / "runs/full").glob("*/result.json"))
+    folders = sorted(path.parent for path in (out / "full/runs").glob("*/result.json"))
     assert len(folders) == 2
     for folder in folders:
         with np.load(folder / "labels.npz", allow_pickle=False) as arrays:

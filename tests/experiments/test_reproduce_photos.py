@@ -13,22 +13,15 @@ from g2netpl.cli import main
 from g2netpl.experiments import cells
 from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.paper import OURS, RECIPES, Block, Recipe
-from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
+from g2netpl.experiments.reproduction import Plan, reproduce
+from g2netpl.experiments.sweep import Sweep
 from g2netpl.labels.io import tables
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
 from g2netpl.training.checkpoints import Checkpointing
 
-SMALL = [
-    "--backbone",
-    "tiny",
-    "--image-size",
-    "32",
-    "--set",
-    "pretrained=false",
-    "--set",
-    "workers=0",
-]
+SMALL = ["--backbone", "tiny", "--set", "image_size=32", "--set", "pretrained=false"]
+SMALL += ["--set", "workers=0"]
 ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]
 
 
@@ -45,15 +38,11 @@ def run(what, data, output, *more):
 
 
 def run_folders(output, mode):
-    return sorted(path.parent for path in (output / "runs" / mode).glob("*/run.json"))
+    return sorted(path.parent for path in (output / mode / "runs").glob("*/run.json"))
 
 
 def config_of(folder):
     return json.loads((folder / "run.json").read_text())["config"]
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 # --- following the labels -------------------------------------------------------------------------
@@ -87,7 +76,7 @@ def test_a_cell_is_a_run_folder(convergence, photos):
         "test_labels": str(photos / "test.csv"),
     }
     assert {name: config[name] for name in expected} == expected
-    (cell,) = cells_of(folder.parent)
+    (cell,) = cells_of(folder.parents[1])
     result = json.loads((folder / "result.json").read_text())
     assert {name: cell[name] for name in result} == result | {"method": OURS}
     assert key(cell) == (OURS, "fspl", 0, 1e-3, 16, "")
@@ -99,77 +88,44 @@ def test_a_cell_is_a_run_folder(convergence, photos):
 
 
 def test_labels_are_watched_once_per_epoch(convergence):
-    (folder,) = run_folders(convergence, "full")
-    (cell,) = cells_of(folder.parent)
-    watched = lines_of(folder / "labels.jsonl")
-    assert [record["epoch"] for record in watched] == [1, 2]
+    (cell,) = cells_of(convergence / "full")
     assert len(cell["movement"]) == 2
     figure = csv_of(convergence / "figure-convergence.csv")
     assert len(figure) == 2 * 4
     for line in figure:
-        record = watched[int(line["epoch"]) - 1]
+        record = cell["movement"][int(line["epoch"]) - 1]
         name = {"pseudo-label": "", "prediction": "predicted_"}[line["what"]] + line["hidden truth"]
-        found = [float(line[part]) for part in ("quartile 1", "median", "quartile 3")]
-        assert found == pytest.approx(record[name], abs=1e-6)
-
-
-def test_the_soft_labels_that_are_watched_are_those_of_the_training(convergence):
-    """At the end, against the file that the run itself leaves."""
-    (folder,) = run_folders(convergence, "full")
-    soft = np.load(folder / "soft_labels.npy", allow_pickle=False)
-    with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
-        trained, observed = arrays["soft"], arrays["observed"]
-    truth = read_labels(config_of(folder)["labels"]).values
-    hidden = trained[:, None] & (observed == -1)
-    last = lines_of(folder / "labels.jsonl")[-1]
-    for name, value in (("positive", 1), ("negative", 0)):
-        values = soft[hidden & (truth == value)]
-        assert last[name] == pytest.approx(np.quantile(values, (0.25, 0.5, 0.75)), abs=1e-5)
+        quartiles = [float(line[part]) for part in ("quartile 1", "median", "quartile 3")]
+        assert quartiles == pytest.approx(record[name], abs=1e-6)
 
 
 def test_the_same_command_trains_nothing_again(convergence, photos, tmp_path, monkeypatch):
     shutil.copytree(convergence, tmp_path / "out")
-    before = (tmp_path / "out/runs/full/cells.jsonl").read_bytes()
+    before = (tmp_path / "out/full/cells.jsonl").read_bytes()
     monkeypatch.setattr(cells, "train", None)  # to be called would be an error
     assert run("convergence", photos, tmp_path / "out", "--epochs", "2", "--set", "workers=1") == 0
-    assert (tmp_path / "out/runs/full/cells.jsonl").read_bytes() == before
+    assert (tmp_path / "out/full/cells.jsonl").read_bytes() == before
     assert texts(tmp_path / "out") == texts(convergence)
 
 
-def interrupt_at(monkeypatch, module, name, call):
-    """Ctrl-C at the given call of a function, once."""
-    original, calls = getattr(module, name), []
+@pytest.mark.parametrize("call", [1, 2])
+def test_an_interrupted_run_keeps_what_was_watched(
+    convergence, photos, tmp_path, monkeypatch, call
+):
+    """Interrupted in the first epoch, or in the second, before its checkpoint."""
+    out, step, calls = tmp_path / "out", Checkpointing.on_epoch_end, []
 
-    def interrupted(*arguments, **named):
+    def interrupted(*given):
         calls.append(1)
         if len(calls) == call:
             raise KeyboardInterrupt
-        return original(*arguments, **named)
+        step(*given)
 
-    monkeypatch.setattr(module, name, interrupted)
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "call"),
-    [
-        (Checkpointing, "on_epoch_end", 2),
-        (cells, "watch_labels", 2),
-    ],
-)
-def test_an_epoch_that_is_played_again_is_watched_once(
-    convergence, photos, tmp_path, monkeypatch, module, name, call
-):
-    """Broken off before or after a look at the labels, which comes before the checkpoint."""
-    out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        interrupt_at(patch, module, name, call)
+        patch.setattr(Checkpointing, "on_epoch_end", interrupted)
         assert run("convergence", photos, out, "--epochs", "2") == 130
-    (folder,) = run_folders(out, "full")
-    with (folder / "labels.jsonl").open("a") as file:
-        file.write('{"epoch": 1, "positi')  # and while it was written
     assert run("convergence", photos, out, "--epochs", "2") == 0
-    (cell,) = cells_of(folder.parent)
-    (whole,) = cells_of(convergence / "runs/full")
+    (cell,), (whole,) = cells_of(out / "full"), cells_of(convergence / "full")
     assert cell["movement"] == whole["movement"]
     assert texts(out) == texts(convergence)
 
@@ -179,9 +135,9 @@ def test_an_epoch_that_is_played_again_is_watched_once(
 
 def plan_of(*names, mode=None, epochs=None, dataset=None):
     photos = {"mode": mode, "linear_epochs": 25, "backbone": "resnet50", "image_size": 448}
-    protocol = Protocol(epochs, (1e-3,), (16,), (0,), photos=photos)
+    protocol = Sweep(None, (), (), (0,), (1e-3,), (16,), epochs=epochs)
     recipes = {name: RECIPES[name] for name in names}
-    return Plan(dataset or Dataset("images", "x", "x", "y"), protocol, recipes)
+    return Plan(dataset or Dataset("images", "x", "x", "y"), protocol, recipes, photos)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +151,7 @@ def plan_of(*names, mode=None, epochs=None, dataset=None):
 )
 def test_what_a_mode_cannot_train_is_left_out(mode, left):
     plan = plan_of("semi-supervised", mode=mode)
-    trained = {each.cell.method for each in plan.trainings()}
+    trained = {cell.method for _, cell in plan.runs()}
     assert trained == {"fixmatch", "ups", OURS} - set(left)
     notes = plan.left_out("semi-supervised")
     assert len(notes) == len(left)
@@ -219,7 +175,7 @@ def test_epochs_are_the_papers_unless_told(photos):
     plan = plan_of("table1", "ablation", dataset=dataset)
     ours = here(plan)
     assert "full, 10 epochs" in ours["training"]
-    assert "lp-ft, 25 epochs linear + 5 of everything" in ours["training"]
+    assert "lp-ft, 25 epochs linear + 5 full" in ours["training"]
     assert "60 images" in ours["data"]
     assert "20 test images" in ours["data"]
 
@@ -233,10 +189,10 @@ def test_trainings_of_different_modes_are_not_mixed_up(photos, tmp_path):
         "third": Recipe("", "", block),
     }
     values = {"backbone": "tiny", "image_size": 32, "pretrained": False, "workers": 0}
-    protocol = Protocol(1, (1e-3,), (16,), (0,), photos=values | {"linear_epochs": 2})
+    protocol = Sweep(None, (), (), (0,), (1e-3,), (16,), epochs=1)
     dataset = Dataset("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
-    plan = Plan(dataset, protocol, recipes)
-    assert [each.mode for each in plan.trainings()] == ["full", "lp-ft"]
+    plan = Plan(dataset, protocol, recipes, values | {"linear_epochs": 2})
+    assert [mode for mode, _ in plan.runs()] == ["full", "lp-ft"]
     found = reproduce(plan, tmp_path, 1, Console(quiet=True))
     lengths = {name: [len(row["history"]) for row in rows] for name, rows in found.items()}
     assert lengths == {"first": [1], "second": [3], "third": [1]}
@@ -247,10 +203,10 @@ def test_trainings_of_different_modes_are_not_mixed_up(photos, tmp_path):
 def test_a_dry_run_says_how(photos, tmp_path, capsys):
     assert run("ablation", photos, tmp_path / "out", "--dry-run") == 0
     images, *lines, last = capsys.readouterr().out.strip().splitlines()
-    assert images.startswith("48 training, 12 validation and 20 test images")
+    assert images == "60 images of 10 classes, 20 test images"
     assert len(set(lines)) == len(lines) == 10
     assert all(line.endswith(": lp-ft 5 epochs") for line in lines)
-    assert last == "10 trainings"
+    assert last == "10 runs"
     assert not (tmp_path / "out").exists()
 
 
@@ -292,7 +248,7 @@ TEST = ["--test-labels", "PHOTOS/test.csv"]
         (".", ["--mode", "foo"], "'lp-ft' or 'auto', got 'foo'"),
         (".", ["--set", "linear_epochs=0"], "linear_epochs: "),
         (".", ["--images", "nowhere"], "nowhere: no such image folder"),
-        (".", ["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
+        (".", ["--set", "expected_positives=11"], "11 per image, but there are only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
         ("train.csv", ["--test-labels", "FILES/other.csv"], "unknown class"),
         ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also trained on"),

@@ -100,18 +100,6 @@ def test_a_comparison_is_renamed_too(tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_the_demo_says_at_sigterm_that_nothing_is_kept(
-    tmp_path, monkeypatch, scenes, sigterm, capsys
-):
-    monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
-    monkeypatch.setattr("g2netpl.experiments.cells.train_cell", lambda *_: sigterm())
-    out = tmp_path / "out"
-    assert main(["demo", "--epochs", "1", "--jobs", "1", "--output", str(out)]) == 75
-    said = capsys.readouterr().err
-    assert said == "g2netpl: stopped; nothing was saved; run the same command again\n"
-    assert not out.exists()  # so that it can be run
-
-
 def test_a_label_file_that_is_replaced_is_kept(tmp_path, capsys):
     (tmp_path / "in.csv").write_text("image,a,b\nx.png,1,0\n")
     target = tmp_path / "out.csv"

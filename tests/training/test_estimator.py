@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
-from g2netpl.experiments.cells import train_cell
+from g2netpl.experiments.cells import train_cell, trainer_of
 from g2netpl.experiments.data import ArrayData
-from g2netpl.experiments.grid import Cell, Comparison
+from g2netpl.experiments.sweep import Cell, Sweep
 from g2netpl.labels.io import tables
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
@@ -76,10 +76,11 @@ def test_features_are_trained_as_in_compare(method):
         torch.from_numpy(new_features),
         LabelTable(names[1], tuple("abcd"), new_truth),
     )
-    comparison = Comparison(
-        None, (row,), ("fspl",), (3,), epochs=4, expected_positives=1.5, keep_labels=True
-    )
-    outcome = train_cell(arrays, comparison, Cell(row, "fspl", 3, 1e-2, 32))
+    comparison = Sweep(None, (row,), ("fspl",), (3,), epochs=4, expected_positives=1.5)
+    cell = Cell(row, "fspl", 3, 1e-2, 32)
+    outcome, trainer = train_cell(comparison, cell, arrays), trainer_of(comparison, cell, arrays)
+    trainer.fit()
+    soft = trainer.pseudo_labels()
     split = split_and_observe(arrays.train, Setting.parse("fspl"), 0.2, 3)
     training, visible = split.training, split.visible.values
     known = truth.copy()
@@ -94,13 +95,13 @@ def test_features_are_trained_as_in_compare(method):
         random_state=3,
         classes=list("abcd"),
     ).fit(features, known)
-    assert ours.best_epoch_ == outcome.row["best_epoch"]
-    assert ours.validation_score_ == pytest.approx(outcome.row["validation_map"], abs=1e-6)
-    assert ours.score(new_features, new_truth) == pytest.approx(outcome.row["test_map"], abs=1e-4)
+    assert ours.best_epoch_ == outcome["best_epoch"]
+    assert ours.validation_score_ == pytest.approx(outcome["validation_map"], abs=1e-6)
+    assert ours.score(new_features, new_truth) == pytest.approx(outcome["test_map"], abs=1e-4)
     completed = ours.completed_labels_
     assert (completed[known >= 0] == known[known >= 0]).all()
-    if outcome.soft is not None:
-        assert completed[training][visible < 0] == pytest.approx(outcome.soft[visible < 0])
+    if soft is not None:
+        assert completed[training][visible < 0] == pytest.approx(soft[visible < 0])
 
 
 def test_few_rows_are_learnt_without_asking_for_epochs():

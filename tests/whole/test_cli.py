@@ -1,6 +1,5 @@
 """The command line as a user meets it: exit codes, one-line errors, files."""
 
-import csv
 import json
 import re
 import subprocess
@@ -86,40 +85,6 @@ def test_flags_that_a_training_needs_are_named_as_flags(capsys):
         assert f"expected {lacking}; g2netpl train --help" in capsys.readouterr().err
 
 
-def test_compare_writes_rows_and_cells(features, tmp_path, capsys, result_keys):
-    assert compare(features, tmp_path / "out", "--methods", "an,g2netpl", "--settings", "fspl") == 0
-    rows = json.loads((tmp_path / "out" / "results.json").read_text())
-    cells = cells_of(tmp_path / "out")
-    assert len(rows) == 4
-    assert len(cells) == 8
-    assert set(rows[0]) == result_keys
-    for row in rows:  # chosen on validation, among the cells of the same method, setting and seed
-        same = [c for c in cells if (c["method"], c["seed"]) == (row["method"], row["seed"])]
-        best = max(same, key=lambda cell: cell["validation_map"])
-        assert row["learning_rate"] == best["learning_rate"]
-        assert row["test_map"] == best["test_map"]
-        scores = [record["validation_map"] for record in best["history"]]
-        assert row["best_epoch"] == 1 + int(np.argmax(scores))
-        assert (row["pseudo_label_map"] is None) == (row["method"] == "an")
-    assert "±" in capsys.readouterr().out
-    with (tmp_path / "out" / "results.csv").open(encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    assert [(line["method"], line["setting"], line["seeds"]) for line in lines] == [
-        ("an", "fspl", "2"),
-        ("g2netpl", "fspl", "2"),
-    ]
-    for line in lines:
-        own = [row for row in rows if row["method"] == line["method"]]
-        for key, column in (("test_map", "best"), ("last_test_map", "last")):
-            pair = [100 * row[key] for row in own]
-            assert float(line[f"{column} epoch"]) == pytest.approx(sum(pair) / 2, abs=0.006)
-            apart = abs(pair[0] - pair[1]) / np.sqrt(2)  # the deviation of two
-            assert float(line[f"± {column}"]) == pytest.approx(apart, abs=0.006)
-        rates = [f"{row['learning_rate']:g}" for row in own]
-        assert line["learning rate"].split() == list(dict.fromkeys(rates))
-        assert (line["undecided %"] == "") == (line["method"] == "an")
-
-
 def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatch):
     config = tmp_path / "run.toml"
     config.write_text(
@@ -203,23 +168,21 @@ def test_compare_without_negatives_chooses_nothing(features, tmp_path):
     assert row["test_map"] is not None
 
 
-def test_demo_writes_its_page(tmp_path, monkeypatch, capsys, scenes):
-    monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
-    arguments = ["demo", "--output", str(tmp_path / "demo"), "--epochs", "1", "--jobs", "1"]
-    assert main(arguments) == 0
-    assert main(arguments) == 2
-    rows = json.loads((tmp_path / "demo" / "result.json").read_text())
-    assert len(rows) == 11
+def test_demo_is_a_comparison(tmp_path, monkeypatch, capsys, scenes):
+    monkeypatch.setattr("g2netpl.experiments.data.make_scenes", lambda *_: scenes)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    for _ in range(2):  # the same command again trains nothing
+        assert main(["demo", "--output", str(tmp_path)]) == 0
+    assert len(cells_of(tmp_path)) == 11
     assert "60 training scenes" in capsys.readouterr().out
-    assert main(["report", str(tmp_path / "demo")]) == 0  # a page of its own
-    assert (tmp_path / "demo" / "comparison.html").is_file()
-    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert main(["report", str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for method in ("bce", "an", "wan", "epr", "role", "g2netpl"):
         assert f'<th scope="row">{method}</th>' in page
     for setting in ("fspl", "sspl:0.2"):
         assert f"Validation mAP, {setting}" in page
     assert "bce (full labels)" in page
-    assert page.count("data:image/png;base64") >= 8
+    assert "Pseudo-labels by hidden truth, g2netpl, fspl, seed 0" in page
     assert not re.search(r"(src|href|url)\s*[=(]\s*[\"']?(https?:)?//", page)  # loads nothing
 
 

@@ -164,7 +164,7 @@ def test_commands_run(folder, page):
             shutil.move(output, f"{output}.of-an-earlier-page")
         short = SHORT.get(name, [])
         if name == "compare" and "--labels" in arguments:
-            short = [*short, "--image-size", "32", "--set", "workers=0"]
+            short = [*short, "--set", "image_size=32", "--set", "workers=0"]
         if "lp-ft" in arguments:
             short = [*short, "--set", "linear_epochs=1"]
         assert main([*arguments, *short]) == 0, line

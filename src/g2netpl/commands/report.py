@@ -25,7 +25,7 @@ from g2netpl.utils.errors import InputError
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", help="folder of g2netpl train, compare or demo")
+    add("run", metavar="RUN", help="folder of g2netpl train or compare")
     add("--output", metavar="FILE", help="report to write, .html (default: report.html in RUN)")
     add_overwrite_flag(parser)
     add("--images", metavar="DIR", help="folder of the photos (default: as in the run)")
@@ -40,13 +40,12 @@ def run(flags: argparse.Namespace) -> None:
     if kind == "train":
         where = {"images": flags.images, "gallery": not flags.no_gallery}
         path = write_run_report(flags.run, flags.output, **where)
-    elif kind in ("compare", "demo"):
+    elif kind == "compare":
         if flags.images is not None:
             raise InputError(f"--images: only for a run of train; {flags.run} is a comparison")
         path = write_comparison_report(flags.run, flags.output)
     else:
         raise InputError(
-            f"{flags.run}: was written by 'g2netpl {kind}'; expected a folder of train, compare "
-            "or demo"
+            f"{flags.run}: was written by 'g2netpl {kind}'; expected a folder of train or compare"
         )
     Console().print(f"report: {path}")

@@ -1,14 +1,13 @@
-"""Many training runs: comparisons of methods, and the paper's tables.
+"""Many runs: sweeps over methods, settings and seeds, and the paper's tables.
 
-`data` is what they run on, `grid` says which cells there are, `cells` trains them, `compare` keeps
-them in a folder, `paper` has the published numbers, and `reproduction` builds on all of it.
+`data` is what they run on, `sweep` says which runs there are and chooses on validation, `cells`
+trains them, `statistics` compares methods, and `paper` and `reproduction` are the paper's tables.
 
-    comparison = Comparison(None, ("an", "g2netpl"), ("fspl",), seeds=(0, 1))    # on the scenes
-    rows = choose([outcome.row for outcome in run_cells(comparison, jobs=2)])
+    sweep = Sweep(None, ("an", "g2netpl"), ("fspl",), seeds=(0, 1))    # on the built-in scenes
+    rows = choose(list(run_cells(sweep, scenes_data(), sweep.cells(), jobs=2)))
 """
 
-from g2netpl.experiments.cells import Outcome, choose, run_cells, runner_of, train_cell
-from g2netpl.experiments.compare import sweep
+from g2netpl.experiments.cells import run_cells, train_cell
 from g2netpl.experiments.data import (
     ArrayData,
     PhotoData,
@@ -16,20 +15,20 @@ from g2netpl.experiments.data import (
     load_array_data,
     scenes_data,
 )
-from g2netpl.experiments.grid import Cell, Comparison
+from g2netpl.experiments.statistics import differences
+from g2netpl.experiments.sweep import Cell, Sweep, choose, run_sweep
 
 __all__ = [
     "ArrayData",
     "Cell",
-    "Comparison",
-    "Outcome",
     "PhotoData",
+    "Sweep",
     "choose",
+    "differences",
     "find_dataset",
     "load_array_data",
     "run_cells",
-    "runner_of",
+    "run_sweep",
     "scenes_data",
-    "sweep",
     "train_cell",
 ]

@@ -1,35 +1,33 @@
-"""What an experiment runs on: features, the built-in scenes, or images with a label file.
+"""What an experiment runs on: features, the built-in scenes, or images with label files.
 
-`Dataset` says where it is, `ArrayData` holds features and scenes in memory, `PhotoData` knows the
-images to train on and those of the test. Without a test a comparison reports validation mAP. Both
-say what a training on them needs (`keys`), and `check` a comparison before it begins.
+`Dataset` says where the data are, `ArrayData` holds features or scenes in memory, `PhotoData` knows
+the image files. Both have the `keys` of RunConfig that runs on them need. Without test images a
+comparison reports validation mAP.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from g2netpl.core.freezing import frozen_below
 from g2netpl.core.models import Backbone
-from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
+from g2netpl.experiments.sweep import Sweep
 from g2netpl.images.features import read_features
 from g2netpl.images.loader import check_headers
+from g2netpl.images.scenes import make_scenes
 from g2netpl.labels.files import Files, named, of_each
-from g2netpl.labels.missingness import can_choose_by
-from g2netpl.labels.splits import split_table
-from g2netpl.labels.table import POSITIVE, LabelTable, per_class
+from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.prior import FoundPrior, find_prior
 from g2netpl.runs.train_config import TrainConfig
 from g2netpl.training.data import read_training_data
 from g2netpl.training.datamodule import backbone_of
-from g2netpl.training.splits import ListedImages, TrainingData
+from g2netpl.training.splits import TrainingData
 from g2netpl.utils.errors import InputError
 
 Kind = Literal["scenes", "features", "images"]
@@ -46,24 +44,24 @@ _BELOW = (".", "VOC2012", "VOCdevkit/VOC2012", "coco", "NUS-WIDE", "nuswide")
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where the data are; label files for images alone."""
+    """Where the data are; only images have label files."""
 
     kind: Kind
-    root: Files | None  # what the user named: a folder, or label files
+    root: Files | None  # as given: a folder, or label files
     labels: Files | None = None
     test_labels: Files | None = None
     images: str | None = None
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the data, for people."""
         if self.root is None:
             return "the built-in scenes"
         return named(of_each(self.root, lambda path: Path(path).resolve().name))
 
     @property
     def features(self) -> str | None:
-        """The features folder, where it is one."""
+        """The features folder, if it is one."""
         return named(self.root) if self.kind == "features" and self.root is not None else None
 
 
@@ -95,7 +93,7 @@ def find_dataset(
 
 @dataclass(frozen=True)
 class ArrayData:
-    """The data of a comparison, in memory, and the backbone that fits them."""
+    """Features or scenes in memory, and the backbone that fits them."""
 
     train_inputs: Tensor
     train: LabelTable
@@ -111,56 +109,54 @@ class ArrayData:
 
     @property
     def keys(self) -> dict[str, Any]:
-        """What every training on them has in common (see RunConfig)."""
+        """The keys of every run on them."""
         mode = "linear" if self.is_features else "full"
         return {"labels": "arrays", "mode": mode, "backbone": self.backbone, "device": "cpu"}
 
     @property
     def tables(self) -> tuple[LabelTable, LabelTable | None]:
-        """The labels to train on and those of the test."""
+        """The training and the test labels."""
         return self.train, self.test
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """What the labels and the inputs say, in short."""
-        every = hashlib.sha256()
+        """Hashes of the labels and the inputs."""
+        digest = hashlib.sha256()
         for inputs in (self.train_inputs, self.test_inputs):
             if inputs is not None:
-                content: Any = inputs.contiguous().numpy()
-                every.update(content)
-        return {**_fingerprints(*self.tables), "all inputs": every.hexdigest()}
+                digest.update(inputs.contiguous().numpy().data)
+        return {**_fingerprints(*self.tables), "all inputs": digest.hexdigest()}
 
     def prior(self, config: TrainConfig) -> FoundPrior:
-        """What is known about the classes before any tag."""
+        """The scores of the classes before training."""
         classifier = self.classifier if self.is_features else None
         backbone = Backbone(nn.Identity(), self.train_inputs.shape[1], classifier=classifier)
         config = config.model_copy(update={"backbone": self.backbone})
         return find_prior(config, self.train.classes, backbone)
 
-    def check(self, comparison: Comparison) -> list[str]:
-        """Find what does not fit the data, before anything is trained or written."""
-        comparison.check(*self.tables, self.keys)
+    def check(self, sweep: Sweep) -> list[str]:
+        """Reject what does not fit the data, before anything is trained."""
+        sweep.check(*self.tables, self.keys)
         return []
 
 
 def load_array_data(features: str | None) -> ArrayData:
-    """Read a features folder, or without one make the built-in scenes."""
-    if features is not None:
-        folder = read_features(features)
-        test = None if folder.test_features is None else torch.from_numpy(folder.test_features)
-        classifier = None
-        if folder.classifier is not None:
-            weight, bias = folder.classifier
-            classifier = torch.from_numpy(weight), torch.from_numpy(bias)
-        inputs = torch.from_numpy(folder.train_features)
-        return ArrayData(inputs, folder.train, test, folder.test, classifier=classifier)
-    return scenes_data()
+    """Read a features folder; without one make the built-in scenes."""
+    if features is None:
+        return scenes_data()
+    folder = read_features(features)
+    classifier, test = None, None
+    if folder.classifier is not None:
+        weight, bias = folder.classifier
+        classifier = torch.from_numpy(weight), torch.from_numpy(bias)
+    if folder.test_features is not None:
+        test = torch.from_numpy(folder.test_features)
+    inputs = torch.from_numpy(folder.train_features)
+    return ArrayData(inputs, folder.train, test, folder.test, classifier=classifier)
 
 
 def scenes_data(train: int = 3000, test: int = 1000, seed: int = 0) -> ArrayData:
-    """The built-in scenes, as many as wanted."""
-    from g2netpl.images.scenes import make_scenes
-
+    """The built-in scenes."""
     scenes = make_scenes(train, test, seed)
     train_inputs, test_inputs = (
         (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255.0 - 0.5) / 0.25
@@ -171,86 +167,57 @@ def scenes_data(train: int = 3000, test: int = 1000, seed: int = 0) -> ArrayData
 
 @dataclass(frozen=True)
 class PhotoData:
-    """Image files to compare methods on, and the keys that all trainings have (see RunConfig)."""
+    """Image files, and the keys that all runs on them share."""
 
     dataset: Dataset
     own_keys: dict[str, Any]
-    told: set[str] = field(default_factory=set)  # which images cannot be read
 
     @property
     def keys(self) -> dict[str, Any]:
-        """The keys of a training that do not depend on the cell."""
+        """The keys of every run on them."""
         dataset = self.dataset
         files = {"labels": dataset.labels, "test_labels": dataset.test_labels}
         return {**self.own_keys, **files, "images": dataset.images, "only_listed": True}
 
     @cached_property
     def read(self) -> TrainingData:
-        """The label files and where the images are; mistakes in all of them show here."""
+        """The label files and the places of the images."""
         return read_training_data(self._config)
-
-    @cached_property
-    def parts(self) -> tuple[ListedImages, ListedImages | None]:
-        """What is trained on and what is tested on."""
-        return ListedImages(self.read.table, self.read.paths), self.read.test
 
     @property
     def tables(self) -> tuple[LabelTable, LabelTable | None]:
-        """The labels of both."""
-        train, test = self.parts
-        return train.table, None if test is None else test.table
+        """The training and the test labels."""
+        return self.read.table, None if self.read.test is None else self.read.test.table
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """What the label files say, in short."""
+        """Hashes of the labels."""
         return _fingerprints(*self.tables)
 
     def prior(self, config: TrainConfig) -> FoundPrior:
-        """What is known about the classes before any tag."""
+        """The scores of the classes before training."""
         return find_prior(config, self.tables[0].classes, backbone_of(self._config))
 
     @property
     def _config(self) -> RunConfig:
         return RunConfig.read({**self.keys, "output": "unused"}, "images")
 
-    def check(self, comparison: Comparison) -> list[str]:
-        """Find what a training would stop at, before anything is written.
-
-        Gives what a person should be told about the images.
-        """
-        config = comparison.check(*self.tables, self.keys)
-        found = self.look_at_files()
+    def check(self, sweep: Sweep) -> list[str]:
+        """Reject what does not fit the data, before anything is trained; notes on the images."""
+        config = sweep.check(*self.tables, self.keys)
         backbone = backbone_of(config)
         if "partial" in config.phases:
             frozen_below(backbone.module, config.train_from, config.image_size)
-        return found
+        return self.notes()
 
-    def look_at_files(self) -> list[str]:
-        """Refuse tests on what was trained on, and too many files that are no images.
-
-        Gives what a person should be told about the rest.
-        """
-        config = self._config
-        parts = [part for part in self.parts if part is not None]
-        for part in parts:
-            self.told.update(check_headers(part.paths, config.most_unreadable(len(part.paths))))
-        notes = [f"note: {note}" for note in self.read.notes]
-        return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(self)]
-
-    def __str__(self) -> str:
-        train, test = self.tables
-        labelled = np.flatnonzero(train.labelled)
-        rows = split_table(train, VALIDATION_FRACTION, 0, labelled)[1]
-        chooses = can_choose_by(train.take(rows).values)
-        held_out = len(rows) if chooses else 0  # else all are trained on
-        trained, classes = len(train) - held_out, f"{len(train.classes):,} classes"
-        if test is None:
-            return f"{trained:,} training and {held_out:,} validation images of {classes}, no test"
-        tested = int((per_class(test.values, POSITIVE) > 0).sum())
-        return (
-            f"{trained:,} training, {held_out:,} validation and {len(test):,} test "
-            f"images of {classes}, {tested:,} of them in the test"
-        )
+    def notes(self) -> list[str]:
+        """The sizes of the splits and unreadable images; too many of those are rejected."""
+        (train, test), lines = self.tables, [f"note: {note}" for note in self.read.notes]
+        for part in (self.read.paths, [] if self.read.test is None else self.read.test.paths):
+            unreadable = check_headers(part, self._config.most_unreadable(len(part)))
+            lines += [f"left out: {problem}" for problem in sorted(unreadable)]
+        tested = "no test images" if test is None else f"{len(test):,} test images"
+        return [*lines, f"{len(train):,} images of {len(train.classes):,} classes, {tested}"]
 
 
 def _fingerprints(train: LabelTable, test: LabelTable | None) -> dict[str, str]:

@@ -4,9 +4,10 @@ A recipe says which methods are trained in which settings. The published numbers
 on the page of `g2netpl reproduce`; nothing is ever fitted to them.
 """
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from importlib.resources import files
 
 from g2netpl.utils.errors import InputError, did_you_mean
 
@@ -148,54 +149,21 @@ def with_methods(recipes: Mapping[str, Recipe], methods: Sequence[str]) -> dict[
     }
 
 
-# --- what the paper published: test mAP × 100 -----------------------------------------------------
+def published(recipe: str, data: str | None) -> dict[tuple[str, str], float]:
+    """The paper's test mAP × 100 of a recipe on a data set, by (method, setting).
 
-Figures = dict[tuple[str, str], float]
-
-_PRINTED = (*_BASELINES, OURS)
-_ROWS = {  # (method, setting) in the order of the numbers below
-    "table1": [
-        *(("bce", "full"), ("bce-ls", "full"), ("iu", "positives:1+1")),
-        *((method, "fspl") for method in _PRINTED),
-    ],
-    "table2": [*product(_PRINTED, SSPL), ("role", "fspl")],
-    "ablation": [*product(("an", SIGMOID, SCHEDULED, OURS), ("sspl:0.2", "fspl"))],
-    "labels": [(OURS, "fspl"), ("role", "fspl")],
-}
-_NUMBERS = {
-    ("table1", "VOC"): "89.1 90.0 83.2 85.1 86.7 86.5 85.5 87.9 88.8",
-    ("table1", "COCO"): "75.5 76.8 59.7 64.1 66.9 64.8 63.3 66.3 72.4",
-    ("table1", "NUS-WIDE"): "52.6 53.5 42.9 42.0 44.9 46.3 46.0 43.1 49.7",
-    ("table2", "VOC"): "51.3 71.7 80.2 82.8 70.0 79.0 85.0 86.1 76.4 82.5 85.1 85.6 "
-    "75.5 81.0 83.9 84.5 66.9 80.9 85.9 86.8 79.6 85.2 87.6 88.2 "
-    "87.9",
-    ("table2", "COCO"): "46.3 53.8 59.5 62.4 48.9 57.9 62.3 65.5 57.0 60.9 63.5 64.5 "
-    "52.7 58.4 61.5 62.6 47.3 57.6 62.7 65.2 62.2 65.8 69.7 71.2 "
-    "66.3",
-    ("table2", "NUS-WIDE"): "28.5 35.2 38.9 40.8 27.8 36.0 39.1 41.4 37.6 41.3 43.7 44.8 "
-    "34.9 39.5 42.3 44.2 27.0 32.2 37.1 39.7 38.4 42.9 46.9 48.5 "
-    "43.1",
-    ("ablation", "COCO"): "56.6 67.3 62.4 71.1 64.4 71.4 65.0 72.7",
-    ("ablation", "NUS-WIDE"): "36.0 46.8 44.5 49.9 44.8 50.4 45.3 50.9",
-    ("labels", "VOC"): "93.6 89.8",
-}
-
-
-def published(recipe: str, data: str | None) -> Figures:
-    """The paper's figures of a recipe on a data set, by (method, setting); empty if there are none.
-
-    The figure on semi-supervised methods was published as a picture only: those of table 2 stand
-    there. G²NetPL is compared with both our readings, except where steps of one are compared.
+    The paper shows semi-supervised methods in a picture only: those rows are in table 2. Its
+    G²NetPL is compared with both our readings, except if steps of one are compared.
     """
     recipe = "table2" if recipe == "semi-supervised" else recipe
-    numbers = _NUMBERS.get((recipe, data or ""))
-    if numbers is None:
-        return {}
-    found = dict(zip(_ROWS[recipe], map(float, numbers.split()), strict=True))
-    if recipe.startswith("table"):
-        paper = {setting: value for (m, setting), value in found.items() if m == OURS}
-        found |= {("g2netpl-paper", setting): value for setting, value in paper.items()}
-    return found
+    results = {}
+    with (files(__package__) / "published.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if (row["recipe"], row["data"]) == (recipe, data):
+                results[row["method"], row["setting"]] = float(row["map"])
+                if recipe.startswith("table") and row["method"] == OURS:
+                    results["g2netpl-paper", row["setting"]] = float(row["map"])
+    return results
 
 
 PROTOCOL = {

@@ -1,21 +1,16 @@
 """The report of a comparison: its table, and curves of every method and setting."""
 
-import base64
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired
 
 import numpy as np
-from PIL import Image
 from typing_extensions import TypedDict
 
 from g2netpl import __version__
-from g2netpl.experiments.cells import Outcome, Row, choose
-from g2netpl.experiments.compare import CELLS, cell_of, read_cells
-from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.table import POSITIVE
+from g2netpl.experiments.statistics import differences
+from g2netpl.experiments.sweep import CELLS, Row, cell_of, choose, read_cells
 from g2netpl.reports.page import write_page
 from g2netpl.reports.plots import (
     History,
@@ -36,14 +31,11 @@ from g2netpl.reports.tables import (
     spread,
     summarise,
 )
-from g2netpl.runs.records import CellResult, Content, read_run
+from g2netpl.runs.records import REPORT, RESULTS, CellResult, Content, read_run
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import check_record
 
-PAGES = {"compare": "report.html", "demo": "comparison.html"}
-_RESULTS = {"compare": "results.json", "demo": "result.json"}
 _MOST_HISTOGRAMS = 6
-_SCENES = 8
 
 
 class _About(TypedDict):
@@ -54,16 +46,11 @@ class _About(TypedDict):
     set: NotRequired[list[str]]
 
 
-def write_comparison_report(
-    folder: str | Path, output: str | Path | None = None, outcomes: Sequence[Outcome] = ()
-) -> Path:
-    """Write the report, by default into the folder; returns its path.
-
-    The outcomes of a demo keep their labels, so some scenes are shown.
-    """
+def write_comparison_report(folder: str | Path, output: str | Path | None = None) -> Path:
+    """Write the report, by default into the folder; returns its path."""
     folder = Path(folder)
     about = read_run(folder, _About)
-    rows = read_cells(folder / CELLS, mend=False)
+    rows = read_cells(folder / CELLS)
     if not rows:
         raise InputError(f"{folder}: no run is finished yet ({CELLS} has no line)")
     chosen = _read_chosen(folder, rows)
@@ -73,11 +60,11 @@ def write_comparison_report(
     k = float(np.mean(ks)) if ks else None
     runs = {setting: _histories(chosen, setting) for setting in table.settings}
     return write_page(
-        folder / PAGES[about["command"]] if output is None else output,
+        folder / REPORT if output is None else output,
         "comparison.html",
         name=folder.resolve().name,
         version=__version__,
-        finished=(folder / _RESULTS[about["command"]]).is_file(),
+        finished=(folder / RESULTS[0]).is_file(),
         grid=table,
         has_test=has_test,
         about=about,
@@ -90,20 +77,20 @@ def write_comparison_report(
             (at, plot_diagnostics(by_method, k, f", {at}")) for at, by_method in runs.items()
         ],
         pseudo=_pseudo_labels(chosen),
+        differences=_differences(chosen),
         runs=_table(chosen, has_test),
         others=_table([row for row in rows if cell_of(row) not in taken], has_test),
-        demo=_demo(outcomes) if outcomes else None,
     )
 
 
 def _read_chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
     """The runs that the comparison chose; while it is unfinished, the best so far."""
-    path, finished = folder / "results.json", {cell_of(row): row for row in rows}
+    path, finished = folder / RESULTS[0], {cell_of(row): row for row in rows}
     try:
         saved = json.loads(path.read_bytes())
         chosen: list[Row] = [dict(check_record(CellResult, row, str(path))) for row in saved]
     except (OSError, ValueError, TypeError, RecursionError, InputError):
-        chosen = []  # a demo has a result.json
+        chosen = []
     cells = [cell_of(row) for row in chosen if cell_of(row) in finished]
     return [finished[cell] for cell in cells or map(cell_of, choose(rows))]
 
@@ -162,10 +149,25 @@ def _pseudo_labels(rows: Sequence[Row]) -> list[Plot]:
     return [plot for plot in (*by_truth, *histograms) if plot is not None]
 
 
+def _differences(rows: Sequence[Row]) -> Content:
+    """How much better the methods of the rows are than each other."""
+    gaps = differences(rows)
+    lines = [
+        (
+            *(gap.setting, shown_method(gap.method), shown_method(gap.minus), gap.seeds),
+            *(f"{gap.difference:+.1f}", f"{gap.low:+.1f} to {gap.high:+.1f}"),
+        )
+        for gap in gaps[gaps["difference"] >= 0].itertuples()
+    ]
+    header = ("setting", "method", "minus", "seeds", "mAP × 100", "95 % interval")
+    return {"header": header, "rows": lines}
+
+
 def _table(rows: Sequence[Row], has_test: bool) -> Content:
     """A row per run: what was chosen, and its results."""
     metrics = {"validation_map": "validation mAP"}
-    metrics |= {"test_map": "test mAP", "last_test_map": "last test mAP"} if has_test else {}
+    tested = {"test_map": "test mAP", "last_test_map": "last test mAP", "cf1": "CF1", "of1": "OF1"}
+    metrics |= tested if has_test else {}
     metrics |= {"pseudo_label_map": "pseudo-label mAP", "undecided": "unresolved"}
 
     def line(row: Row) -> list[Any]:
@@ -177,36 +179,7 @@ def _table(rows: Sequence[Row], has_test: bool) -> Content:
         )
         method, rate = shown_method(row["method"]), f"{row['learning_rate']:g}"
         what = (method, row["setting"], row["seed"], rate)
-        return [*what, *chosen, *(spread([row[key]]) for key in metrics)]
+        return [*what, *chosen, *(spread([row.get(key)]) for key in metrics)]
 
     header = ("method", "setting", "seed", "learning rate", "batch", "weight", "epoch")
     return {"header": [*header, *metrics.values()], "rows": [line(row) for row in rows]}
-
-
-def _demo(outcomes: Sequence[Outcome]) -> Content:
-    """Facts about the built-in scenes, and some of them with their labels."""
-    scenes, galleries, classes = make_scenes(), [], np.array([""])
-    for outcome in outcomes:
-        if outcome.row["method"] != "g2netpl" or outcome.soft is None:
-            continue
-        truth, cards = scenes.train.take(outcome.training), []
-        classes, pictures = np.array(truth.classes), scenes.train_images[outcome.training]
-        for row in np.flatnonzero((truth.values == POSITIVE).sum(axis=1) >= 2)[:_SCENES].tolist():
-            buffer = io.BytesIO()
-            Image.fromarray(pictures[row]).save(buffer, format="PNG")
-            facts = {
-                "truth": ", ".join(classes[truth.values[row] == POSITIVE]),
-                "observed": ", ".join(classes[outcome.visible[row] == POSITIVE]) or "nothing",
-            }
-            for name, values in (("pseudo-labels", outcome.soft), ("network", outcome.predicted)):
-                assert values is not None
-                likely = [at for at in np.argsort(-values[row])[:4] if values[row, at] >= 0.25]
-                facts[name] = ", ".join(f"{classes[at]} {values[row, at]:.0%}" for at in likely)
-            cards.append({"picture": base64.b64encode(buffer.getvalue()).decode(), "facts": facts})
-        galleries.append((outcome.row["setting"], cards))
-    first = outcomes[0]
-    return {
-        **{"images": len(scenes.train), "test_images": len(scenes.test), "galleries": galleries},
-        **{"epochs": len(first.history), "k": first.row["expected_positives"]},
-        **{"rate": first.row["learning_rate"], "batch": first.row["batch_size"]},
-    }

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from g2netpl.core.equations import GaussianMap, confidence_weight
 from g2netpl.core.methods.g2netpl import G2NetPLOptions
-from g2netpl.experiments.cells import Row
 from g2netpl.experiments.paper import SSPL
+from g2netpl.experiments.sweep import Row
 from g2netpl.labels.io.writing import write_rows
 from g2netpl.reports.plots import COLOURS, STYLE, Curve, over_epochs, quartiles, set_epochs, watched
 

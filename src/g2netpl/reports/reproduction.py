@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from g2netpl.experiments.cells import Row, describe_row
 from g2netpl.experiments.paper import OURS, PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
+from g2netpl.experiments.sweep import Row, describe_row
 from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.table import POSITIVE
 from g2netpl.reports import page
@@ -179,8 +179,8 @@ def here(plan: Plan) -> dict[str, str]:
         "features": (_features_note(subject.features), "as the features were made"),
         "scenes": ("a small CNN, from scratch", "64 × 64, generated"),
         "images": (
-            str(protocol.photos.get("backbone", "lite0")) + _start(protocol.photos),
-            f"{protocol.photos.get('image_size', 224)} px squares, {_view(protocol.photos)}",
+            str(plan.photos.get("backbone", "lite0")) + _start(plan.photos),
+            f"{plan.photos.get('image_size', 224)} px squares, {_view(plan.photos)}",
         ),
     }[subject.kind]
     return {

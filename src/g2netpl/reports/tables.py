@@ -14,6 +14,8 @@ _CHOSEN = ("learning_rate", "batch_size", "weight")
 _COLUMNS = {
     "test_map": ("best epoch", "± best"),
     "last_test_map": ("last epoch", "± last"),
+    "cf1": ("CF1", "± CF1"),
+    "of1": ("OF1", "± OF1"),
     "validation_map": ("validation mAP", "± validation mAP"),
 }
 
@@ -56,9 +58,12 @@ def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
 
 
 def measures(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The metrics of the table: test mAP at the best and the last epoch, else validation mAP."""
+    """The metrics of the table: test mAP at the best and the last epoch and F1, or validation mAP.
+
+    CF1 and OF1 are F1 per class and over all labels, at thresholds chosen on validation.
+    """
     has_test = any(row["test_map"] is not None for row in rows)
-    return ("test_map", "last_test_map") if has_test else ("validation_map",)
+    return ("test_map", "last_test_map", "cf1", "of1") if has_test else ("validation_map",)
 
 
 def summarise(rows: Sequence[Row]) -> dict[Place, list[str]]:
@@ -72,9 +77,10 @@ def summarise(rows: Sequence[Row]) -> dict[Place, list[str]]:
 def _summary(trained: Sequence[Row], lost: int, keys: Sequence[str]) -> list[str]:
     if not trained:
         return [LOST]
-    best, *last = (spread([row[key] for row in trained]) for key in keys)
+    best, *others = (spread([row.get(key) for row in trained]) for key in keys)
     unresolved, _ = moments([row["undecided"] for row in trained])
-    lines = [best, *(f"last {text}" for text in last)]
+    names = (_COLUMNS[key][0].removesuffix(" epoch") for key in keys[1:])
+    lines = [best, *(f"{name} {text}" for name, text in zip(names, others, strict=True))]
     lines += [] if unresolved is None else [f"{unresolved:.0f} % unresolved"]
     return [*lines, f"{lost} of {lost + len(trained)} seeds diverged"] if lost else lines
 
@@ -129,7 +135,9 @@ def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
             )
             for of in _CHOSEN
         ]
-        values = [value for of in measures(rows) for value in moments([row[of] for row in trained])]
+        values = [
+            value for of in measures(rows) for value in moments([row.get(of) for row in trained])
+        ]
         values.append(moments([row["undecided"] for row in trained])[0])
         texts = ["" if value is None else f"{value:.2f}" for value in values]
         lines.append([shown_method(key[0]), key[1], len(trained), *chosen, *texts, lost])

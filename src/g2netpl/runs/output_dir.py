@@ -14,7 +14,7 @@ from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import check_no_links, is_temporary, old_name, write_json
 from g2netpl.utils.locks import LOCK, locked
 
-_RESUMED = {"train": RESULT, "compare": RESULTS[0]}  # commands with --resume, and their results
+_RESUMED = {"train": RESULT}  # commands with --resume, and their results
 FREE_TO_CHANGE = {  # keys that may change when a run is resumed
     *("output", "workers", "cache", "device", "max_unreadable", "overlap"),
     *("checkpoint_minutes", "checkpoint_steps", "log_with"),
