@@ -55,8 +55,7 @@ def test_an_own_method_is_trained_and_its_run_used_without_the_file(
     keys = small_training(method="steady", setting="fspl", expected_positives=2.0)
     arguments = ["train", "--plugin", own]
     for name, value in keys.items():
-        flag = "--" + name.replace("_", "-")
-        arguments += [flag] if value is True else [flag, str(value)]
+        arguments += ["--set", f"{name}={value}"]
     assert main(arguments) == 0
     del METHODS["steady"]
     plugins.LOADED.clear()
@@ -77,8 +76,7 @@ def test_what_is_said_after_a_stop_goes_on_with_the_plugin(
     path.write_text(once.replace(LOSS, stop), encoding="utf-8")
     arguments = ["train", "--plugin", str(path)]
     for name, value in small_training(method="steady").items():
-        flag = "--" + name.replace("_", "-")
-        arguments += [flag] if value is True else [flag, str(value)]
+        arguments += ["--set", f"{name}={value}"]
     assert main(arguments) == 75
     said = capsys.readouterr().err
     program, *command = shlex.split(said.partition("resume with: ")[2])
