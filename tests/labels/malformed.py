@@ -366,7 +366,7 @@ CASES = {
     "xml: no object anywhere": Case(xml("<annotation/>"), "train.txt: no label at all"),
     "xml: an id that is a path": Case(
         xml("<annotation/>", "a\nx/b\n"),
-        "x/b.xml:1: not a readable annotation (the",
+        "train.txt: image 'x/b': not a plain name",
     ),
     # NUS-WIDE
     "nuswide: a label too few": Case(

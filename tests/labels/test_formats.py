@@ -1,4 +1,3 @@
-import json
 import os
 import tempfile
 from contextlib import suppress
@@ -9,13 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from label_samples import (
+    class_folders,
+    coco,
+    lvis,
+    metadata,
+    nuswide,
+    openimages,
+    spml_full,
+    spml_observed,
+    tag_file,
+    tasks,
+    voc_lists,
+    voc_xml,
+    wide,
+)
 from malformed import put
 
 from g2netpl.labels.io import (
     FORMATS,
     LabelFileError,
     ReadOptions,
-    find_format,
     image_folder,
     read_classes,
     read_labels,
@@ -37,7 +50,6 @@ PATHS = {
     "photo-tags": "photos",
 }
 ONLY_READ = ("openimages", "voc", "nuswide", "spml", "huggingface", "classes")
-BY_NAME = ("photo-tags",)  # that no looks tell
 
 
 def test_every_format_has_a_path_to_be_written_to_or_says_that_it_is_only_read(tmp_path):
@@ -143,24 +155,6 @@ def test_names_that_no_file_can_hold_are_not_written(tmp_path, name, images, cla
     assert files_below(tmp_path) == []
 
 
-UNKNOWN = LabelTable(("a.jpg", "b.jpg"), ("cat", "dog"), np.array([[1, -1], [0, 1]]))
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "message"),
-    [
-        ("imagefolder", "labels.txt", "expected a folder, or its metadata.jsonl"),
-        ("photo-tags", "none", "expected the folder of the photos"),
-        (None, "labels.txt", "what format is this to be"),
-    ],
-)
-def test_a_path_that_does_not_fit_the_format_is_refused(tmp_path, name, path, message):
-    full = LabelTable(("a.jpg",), ("cat",), np.array([[1]]))
-    with pytest.raises(InputError, match=message):
-        write_labels(full, tmp_path / path, name)
-    assert files_below(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     ("name", "images", "classes", "message"),
     [
@@ -184,108 +178,7 @@ def test_names_a_format_would_change_are_refused(tmp_path, name, images, classes
     assert files_below(tmp_path) == before
 
 
-def test_the_ending_says_what_is_written(tmp_path):
-    table = LabelTable(("a.jpg",), ("cat",), np.array([[1]]))
-    for name in ("csv", "xlsx", "parquet", "coco"):
-        write_labels(table, tmp_path / PATHS[name])
-        assert find_format(tmp_path / PATHS[name]) is FORMATS[name]
-    write_labels(table, tmp_path / "metadata.jsonl")
-    assert find_format(tmp_path / "metadata.jsonl") is FORMATS["imagefolder"]
-
-
 # How a file is understood
-
-
-def voc_lists(folder):
-    put(folder / "ImageSets/Main/train.txt", "a\nb\n")
-    put(folder / "ImageSets/Main/cat_train.txt", "a  1\nb -1\n")
-    put(folder / "ImageSets/Main/dog_train.txt", "a -1\nb  0\n")
-    return folder / "ImageSets/Main/train.txt"
-
-
-def voc_xml(folder):
-    put(folder / "ImageSets/Main/train.txt", "a\nb\n")
-    put(folder / "Annotations/a.xml", "<annotation><object><name>cat</name></object></annotation>")
-    put(
-        folder / "Annotations/b.xml",
-        "<annotation><object><name>dog</name><difficult>1</difficult></object></annotation>",
-    )
-    return folder / "ImageSets/Main/train.txt"
-
-
-def coco(folder):
-    content = {
-        "images": [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}],
-        "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 2, "category_id": 2}],
-        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
-    }
-    return put(folder / "instances.json", json.dumps(content))
-
-
-def lvis(folder):
-    content = {
-        "images": [
-            {"id": 1, "file_name": "a.jpg", "neg_category_ids": []},
-            {"id": 2, "file_name": "b.jpg", "neg_category_ids": [1]},
-        ],
-        "annotations": [{"image_id": 1, "category_id": 1}],
-        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
-    }
-    return put(folder / "instances.json", json.dumps(content))
-
-
-def nuswide(folder):
-    put(folder / "ImageList/TrainImagelist.txt", "a.jpg\nb.jpg\n")
-    put(folder / "TrainTestLabels/Labels_cat_Train.txt", "1\n0\n")
-    put(folder / "TrainTestLabels/Labels_dog_Train.txt", "0\n0\n")
-    return folder / "ImageList/TrainImagelist.txt"
-
-
-def spml_full(folder):
-    np.save(folder / "formatted_train_labels.npy", np.array([[1.0, 0.0], [0.0, 0.0]]))
-    np.save(folder / "formatted_train_images.npy", np.array(["a.jpg", "b.jpg"]))
-    return folder / "formatted_train_labels.npy"
-
-
-def spml_observed(folder):
-    np.save(folder / "formatted_train_labels_obs.npy", np.array([[1.0, -1.0], [0.0, 0.0]]))
-    np.save(folder / "formatted_train_images.npy", np.array(["a.jpg", "b.jpg"]))
-    return folder / "formatted_train_labels_obs.npy"
-
-
-def tasks(folder):
-    choices = {"type": "choices", "from_name": "label", "value": {"choices": ["cat", "dog"]}}
-    absent = {"type": "choices", "from_name": "absent", "value": {"choices": ["owl"]}}
-    content = [
-        {"data": {"image": "a.jpg"}, "annotations": [{"result": [choices]}]},
-        {"data": {"image": "b.jpg"}, "annotations": [{"result": [absent]}]},
-        {"data": {"image": "c.jpg"}, "annotations": []},
-    ]
-    return put(folder / "tasks.json", json.dumps(content))
-
-
-def tag_file(folder):
-    return put(folder / "tags.csv", "image,labels,absent\na.jpg,cat,\nb.jpg,,dog\n")
-
-
-def openimages(folder):
-    text = "ImageID,Source,LabelName,Confidence\na,x,cat,1\nb,x,dog,0\n"
-    return put(folder / "labels.csv", text)
-
-
-def metadata(folder):
-    lines = '{"file_name": "a.jpg", "labels": ["cat"]}\n{"file_name": "b.jpg", "absent": ["dog"]}\n'
-    return put(folder / "metadata.jsonl", lines)
-
-
-def class_folders(folder):
-    put(folder / "cat/a.jpg", "")
-    put(folder / "dog/b.jpg", "")
-    return folder
-
-
-def wide(folder):
-    return put(folder / "labels.csv", "image,cat,dog\na.jpg,1,\nb.jpg,-1,0\n")
 
 
 U = UNOBSERVED
@@ -388,47 +281,6 @@ def test_a_list_of_classes_is_one_name_per_line(tmp_path):
 # Notes
 
 
-def parquet(path, columns):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow.parquet import write_table
-
-    write_table(pyarrow.table(columns), path)
-    return path
-
-
-ROWS = [("a", "cat"), ("b", "dog"), ("a", "cat"), ("a", "cat")]
-TWINS = {
-    "wide csv": lambda folder: put(folder / "x.csv", "image,cat,dog\na,1,\nb,,1\na,1,-1\na,1.0,\n"),
-    "tags": lambda folder: put(folder / "x.csv", "image,tags\na,cat\nb,dog\na,cat;\na,cat|cat\n"),
-    "wide parquet": lambda folder: parquet(
-        folder / "x.parquet",
-        {"image": [*"abaa"], "cat": [1, None, 1, 1], "dog": [None, 1, None, -1]},
-    ),
-    "tags in parquet": lambda folder: parquet(
-        folder / "x.parquet", {"image": [*"abaa"], "labels": [["cat"], ["dog"], ["cat"], ["cat"]]}
-    ),
-    "lines": lambda folder: put(
-        folder / "metadata.jsonl",
-        "".join(json.dumps({"file_name": a, "labels": b}) + "\n" for a, b in ROWS),
-    ),
-    "spml": lambda folder: [
-        np.save(folder / "t_labels_obs.npy", np.array([[1, 0], [0, 1], [1, 0], [1, 0]])),
-        np.save(folder / "t_images.npy", np.array([*"abaa"])),
-        np.save(folder / "t_classes.npy", np.array(["cat", "dog"])),
-        folder / "t_labels_obs.npy",
-    ][-1],
-}
-
-
-@pytest.mark.parametrize("name", TWINS)
-def test_rows_of_one_image_are_united_and_counted(tmp_path, name):
-    table = read_labels(TWINS[name](tmp_path), options=ReadOptions(minus_one="unobserved"))
-    assert table.images == ("a", "b")
-    assert table.classes == ("cat", "dog")
-    assert table.values.tolist() == [[1, -1], [-1, 1]]
-    assert table.notes == ("united 2 rows with an earlier row of the same image",)
-
-
 # Headers
 
 
@@ -467,13 +319,6 @@ def test_the_header_shows_what_separates_the_columns(tmp_path, between, end):
     assert tags.values.tolist() == [[0, 1, 1, 0, 1]]
     told = read_labels(path, options=ReadOptions(separator="|"))
     assert set(told.classes) == {"cat, dog", "bird", "cow;ant"}
-
-
-def test_tags_that_were_added_are_tags_whatever_their_names(tmp_path):
-    table = read_labels(put(tmp_path / "x.csv", "image,labels,added\nx,1;0,0\ny,1,\n"))
-    assert table.classes == ("0", "1")
-    assert table.values.tolist() == [[1, 1], [-1, 1]]
-    assert table.notes == ("left out: 'added'",)
 
 
 # Wide CSV: at once and row by row
@@ -564,13 +409,6 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
     problem = caught.value.issues[0]
     assert problem.where.endswith(f"x.csv:{lines[at]}")
     assert message in problem.message
-
-
-@pytest.mark.parametrize("size", [4, 1 << 22])
-def test_lines_may_end_as_on_an_old_mac(size):
-    for text in ("image,x\ra,1\rb,0\r", "image;x\ra;1\rb;0\r"):
-        table = read_wide(text)
-        assert (table.images, table.values.tolist()) == (("a", "b"), [[1], [0]])
 
 
 # Which format

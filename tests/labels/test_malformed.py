@@ -90,31 +90,3 @@ def test_all_mistakes_of_annotations_are_found_in_one_pass(tmp_path):
         ("x.json: annotations[3].image_id", "JSON"),
         ("x.json: annotations[3].category_id", "JSON"),
     ]
-
-
-def test_all_mistakes_of_tasks_are_found_in_one_pass(tmp_path):
-    good = {"type": "choices", "value": {"choices": ["cat"]}}
-    bad = {"type": "choices", "value": {"choices": [3]}}
-    tasks = [
-        {"data": {"image": "a"}, "annotations": [{"result": [good]}]},
-        {"data": {}},
-        {"data": {"image": "b"}, "annotations": [{"result": [bad]}]},
-    ]
-    assert problems(tmp_path / "x.json", json.dumps(tasks)) == [
-        ("x.json: [1]", "JSON"),
-        ("x.json: [2].annotations[0].result[0].value.choices[0]", "JSON"),
-    ]
-
-
-@pytest.mark.parametrize(("values", "line"), [("0\na,cat,1", 2), ("1\na,cat,0", 3)])
-def test_a_contradiction_is_named_where_it_says_no(tmp_path, values, line):
-    content = f"ImageID,LabelName,Confidence\na,cat,{values}\nb,cat,1\n"
-    assert problems(tmp_path / "x.csv", content) == [(f"x.csv:{line}", "contradiction")]
-
-
-def test_after_a_hundred_thousand_mistakes_the_reading_ends(tmp_path):
-    rows = "".join(f"/{number},1\n" for number in range(120_000))
-    assert len(problems(tmp_path / "labels.csv", f"image,x\nx,1\n{rows}")) == 100_000
-    cells = "".join(f"{number},2\n" for number in range(120_000))
-    (one,) = problems(tmp_path / "labels.csv", f"image,x\n{cells}")
-    assert one == ("labels.csv:1", "column")

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 from g2netpl import (
     LabelTable,
     ReadOptions,
-    Setting,
     inspect_labels,
-    observe,
     read_labels,
-    write_labels,
 )
 from g2netpl.cli import main
 from g2netpl.labels.io import image_folder, read_aliases, read_matching
@@ -143,13 +140,6 @@ def test_groups_are_joined_and_an_image_has_one(folder):
     (folder / "carol.csv").write_text("image,group,cat\n1.jpg,park,\n")
     with pytest.raises(InputError, match=r"^carol.csv: image '1.jpg' is in group 'zoo' already"):
         read_labels(["alice.csv", "carol.csv"])
-
-
-def test_notes_of_the_files_are_kept():
-    one = LabelTable(["a"], ["x"], [[1]], ["so"])
-    other = LabelTable(["b"], ["y"], [[1]], ["so", "and so"])
-    table = merge({"1.json": one, "2.json": other})
-    assert table.notes[:3] == ("1.json: so", "2.json: so", "2.json: and so")
 
 
 TRUTH = {(f"{image}", name): (image * 7 + place) % 3 % 2 for image in range(6) for place, name in
@@ -286,15 +276,6 @@ def test_a_mistake_in_the_aliases_is_told_with_its_line(kind, tmp_path):
         read_aliases(path)
 
 
-def test_all_mistakes_in_the_aliases_are_found(tmp_path):
-    (tmp_path / "a.txt").write_text("x\ny = z\ny = w\n")
-    with pytest.raises(LabelFileError) as told:
-        read_aliases(tmp_path / "a.txt")
-    assert len(told.value.issues) == 2
-    with pytest.raises(InputError, match=r"none.txt: no such file"):
-        read_aliases(tmp_path / "none.txt")
-
-
 def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
     assert main(["convert", "alice.csv", "bob.csv", "all.csv"]) == 0
     assert capsys.readouterr().out == (
@@ -308,32 +289,3 @@ def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
     assert main(["convert", "alice.csv", "bob.csv", "all.csv"]) == 2
     assert main(["convert", "alice.csv", "bob.csv", "x.json", "--to", "tags"]) == 0
     assert known(read_labels("x.json", "tags")) == known(both)
-
-
-def test_merge_refuses_contradictions_before_it_writes(contradicting, folder, capsys):
-    assert main(["convert", *contradicting, "all.csv"]) == 2
-    assert "bob.csv: image '1.jpg'" in capsys.readouterr().err
-    assert not (folder / "all.csv").exists()
-    flags = ["all.csv", "--contradictions", "last"]
-    assert main(["convert", *contradicting, *flags]) == 0
-    assert read_labels("all.csv").values.tolist() == [[0, 1], [0, 1], [-1, 1]]
-    assert main(["convert", *contradicting, "b.csv", "--contradictions", "first"]) == 2
-
-
-def test_other_commands_take_several_files_too(folder, capsys):
-    joined = ["convert", "alice.csv", "bob.csv", "seen.csv"]
-    assert main([*joined, "--setting", "known:0.5", "--seed", "3"]) == 0
-    table = read_labels(["alice.csv", "bob.csv"])
-    assert table.values.tolist() == [[1, 0, -1], [-1, 1, 0], [-1, 1, 1]]
-    visible = observe(table, Setting.parse("known:0.5"), 3)
-    assert read_labels("seen.csv").values.tolist() == visible.values.tolist()
-    assert 0 < visible.known < table.known
-    shown = f"known:0.5, seed 3: {visible.known} of 6 known labels stay visible"
-    assert shown in capsys.readouterr().out
-    (folder / "aliases.txt").write_text("dog = hound\n")
-    assert main(["convert", "alice.csv", "new.csv", "--aliases", "aliases.txt"]) == 0
-    assert read_labels("new.csv").classes == ("cat", "hound")
-    assert main(["convert", "alice.csv", "n.csv", "--aliases", "none.txt"]) == 2
-    assert "none.txt: no such file" in capsys.readouterr().err
-    write_labels(read_labels(["alice.csv", "bob.csv"]), "whole.parquet")
-    assert read_labels("whole.parquet").classes == ("cat", "dog", "tree")

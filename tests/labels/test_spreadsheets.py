@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from malformed import put
-from PIL import Image
 
 from g2netpl.cli import main
 from g2netpl.labels.io import ReadOptions, read_labels, write_labels
@@ -322,25 +321,6 @@ def test_what_was_taken_is_told(tmp_path):
     )
 
 
-def test_merged_cells_are_those_of_the_sheet_that_is_read(tmp_path, capsys):
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    for title, span in (("old", "C2:C3"), ("new", "B2:B3")):
-        sheet = book.create_sheet(title, 0)
-        for cells in (["image", "cat", "dog"], ["a.jpg", 1, 0], ["b.jpg"], ["c.jpg", 0, 1]):
-            sheet.append(cells)
-        sheet.merge_cells(span)
-    book.save(tmp_path / "x.xlsx")
-    table = read_labels(tmp_path / "x.xlsx")
-    assert table.values.tolist() == [[1, 0], [1, -1], [0, 1]]
-    for name in table.images:
-        Image.new("RGB", (8, 8)).save(tmp_path / name)
-    assert main(["check", "--labels", str(tmp_path / "x.xlsx")]) == 0
-    said = capsys.readouterr().out
-    assert "3 positive and 2 negative" in said
-    assert "merged cells are read as if each held the text of the first" in said
-
-
 # What must be refused
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -487,19 +467,6 @@ def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_commands_take_the_flags(tmp_path, capsys):
-    source = put(tmp_path / "x.csv", "Bild;Datum;Motiv\na.jpg;2019;Kuh\na.jpg;2019;Rind\n")
-    flags = ["--image-column", "Bild", "--tags-column", "Motiv"]
-    assert main(["convert", str(source), str(tmp_path / "y.csv"), *flags]) == 0
-    assert (tmp_path / "y.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
-    assert "note: left out: 'Datum'" in capsys.readouterr().out
-    assert main(["convert", str(tmp_path / "y.csv"), str(tmp_path / "z.xlsx")]) == 0
-    assert main(["convert", str(tmp_path / "z.xlsx"), str(tmp_path / "z.csv")]) == 0
-    assert (tmp_path / "z.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
-    assert main(["convert", str(source), str(tmp_path / "n.csv"), "--encoding", "klingon"]) == 2
-    assert "must be an encoding of text" in capsys.readouterr().err
-
-
 SAME_IN_PARQUET = (
     *("the image is told", "columns to leave out", "species", "tags are told"),
     *("a class called tags", "predictions, read as labels", "tags in several columns"),
@@ -516,15 +483,3 @@ def test_parquet_has_the_columns_that_csv_has(tmp_path, case):
     table = read_labels(tmp_path / "labels.parquet", options=ReadOptions(**told))
     assert (table.images, table.classes) == (images, classes)
     assert table.values.tolist() == values
-
-
-def test_a_column_that_parquet_does_not_have_is_told(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow.parquet import write_table
-
-    path = tmp_path / "labels.parquet"
-    write_table(pyarrow.table({"image": ["a"], "motif": [["cat", "dog"]]}), path)
-    assert read_labels(path, options=ReadOptions(tags_column="Motif")).classes == ("cat", "dog")
-    says = r"labels\.parquet: --tags-column: no column 'motiv' \(did you mean 'motif'\?\)"
-    with pytest.raises(InputError, match=says):
-        read_labels(path, options=ReadOptions(tags_column="motiv"))

@@ -89,9 +89,10 @@ def _read_xml(path: Path, known: list[str], issues: Issues) -> dict[str, list[st
     present: dict[str, list[str]] = {}
     for identity in known:
         file = folder / f"{identity}.xml"
+        if "/" in identity or identity.startswith("."):
+            issues.add(str(path), "image name", f"image {identity!r}: not a plain name")
+            continue
         try:
-            if "/" in identity or identity.startswith("."):
-                raise ValueError("the image id is not a plain name")
             parser = etree.XMLParser(resolve_entities=False, no_network=True)
             root = etree.fromstring(read_bytes(file), parser)
             if root.tag != "annotation" or root.getroottree().docinfo.doctype:
