@@ -120,7 +120,6 @@ LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">\n' for n in range(1, 10
 BILLION_LAUGHS = (
     f'<?xml version="1.0"?>\n<!DOCTYPE a [\n<!ENTITY l0 "lol">\n{LAUGHS}]>\n<a>&l9;</a>'
 )
-EXTERNAL = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>\n<annotation>&x;</annotation>'
 
 # .npy
 
@@ -129,11 +128,6 @@ def saved(array, pickled=False):
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=pickled)
     return buffer.getvalue()
-
-
-def header(text, version=b"\x01\x00"):
-    text = text.ljust(117) + "\n"
-    return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text.encode()
 
 
 LABELS = np.array([[1.0, 0.0], [0.0, 1.0]])
@@ -189,13 +183,6 @@ def packed_labels(labels):
     return lambda folder: packed.pictures(folder / "data.parquet", labels)
 
 
-def packed_columns(**columns):
-    images = ["a.png", "b.png"]
-    return lambda folder: packed.write(
-        folder / "data.parquet", {"image": packed.images(images), **columns}
-    )
-
-
 def saved_state(state, content=b""):
     def make(folder):
         put(folder / "saved/data.arrow", content)
@@ -208,9 +195,6 @@ captions = "".join(f"{number}.jpg,caption {number}\n" for number in range(70_000
 
 # Photos
 
-XMP = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description>
-<dc:subject xmlns:dc="http://purl.org/dc/elements/1.1/"><rdf:Bag><rdf:li>cat</rdf:li></rdf:Bag>
-</dc:subject></rdf:Description></rdf:RDF>"""
 LAUGHS_OF_RDF = "<!DOCTYPE a [<!ENTITY a0 'ha'>" + "".join(
     f"<!ENTITY a{level + 1} '{f'&a{level};' * 10}'>" for level in range(9)
 )
@@ -233,11 +217,6 @@ CASES = {
         csv('image,a\nx,1\n"y,1\nz,1\n'), "labels.csv:3: a quote is opened in this row and never"
     ),
     "csv: NUL": Case(csv("image,a\nx,1\ny\0,1\n"), "labels.csv:3: a NUL character"),
-    "csv: latin-1": Case(
-        csv("image,a\né,1\n".encode("latin-1")),
-        "labels.csv:2: expected UTF-8 text, byte 8 is 0xe9; save the file as UTF-8, or for CSV "
-        "name its encoding, as --encoding cp1252",
-    ),
     "csv: not in the encoding that was told": Case(
         csv("image,a\nx\x81,1\n".encode("latin-1")),
         "labels.csv:2: expected text in the encoding cp1252, which it is not (byte 9)",
@@ -256,26 +235,7 @@ CASES = {
         "labels.csv:1: no labels (1, 0 or nothing) in the columns 'Date' (as '2019-05-01'), "
         "'Lens Model' (as 'EF 50'); leave them out: --ignore-columns 'Date,Lens Model'",
     ),
-    "csv: no header": Case(
-        csv("x.jpg,1,0\ny.jpg,0,1\n"),
-        "labels.csv:1: expected a header 'image,<class>,…', 'image,la",
-    ),
-    "csv: an address": Case(
-        csv("image,a\nhttp://x/y.jpg,1\n"), "labels.csv:2: image 'http://x/y.jpg': expected a file"
-    ),
-    "csv: an endless cell": Case(
-        csv(f'image,a\n"{"x" * 200_000}",1\n'), "labels.csv:2: field larger than field limit"
-    ),
     "csv: a pipe": Case(fifo, "labels.csv: not a regular file"),
-    "csv: not there": Case(lambda folder: folder / "labels.csv", "labels.csv: no such label file"),
-    "csv: a class not in the list": Case(
-        files("labels.csv", "image,cat,dgo\nx,1,1\n", classes_txt="cat\ndog\n"),
-        "labels.csv:1: unknown class 'dgo' (did you mean 'dog'?)",
-        ("--classes", "classes.txt"),
-    ),
-    "some other file": Case(
-        csv("a\tb\n", "labels.dat"), "labels.dat: not a known label file; --format is one of"
-    ),
     # tags
     "tags: none at all": Case(
         csv("image,labels\na,\nb,;\n", "tags.csv"), "tags.csv: no image has a tag"
@@ -301,24 +261,10 @@ CASES = {
         csv("ImageID,LabelName,Confidence\na,cat,0.7\n", "oi.csv"),
         "oi.csv:2: Confidence: expected 1 or 0, got '0.7'; labels by machines are no observations",
     ),
-    "openimages: only a header": Case(
-        csv("ImageID,LabelName,Confidence\n", "oi.csv"), "oi.csv: no label at all"
-    ),
     # COCO
     "json: cut off": Case(
         raw(json.dumps(COCO, indent=1)[:-20]), "instances.json: Invalid JSON: EOF while parsing"
     ),
-    "json: nested a hundred thousand deep": Case(
-        raw('{"a":' * 100_000), "instances.json: Invalid JSON: recursion limit exceeded"
-    ),
-    "json: a number of 5,000 digits": Case(
-        raw(f'{{"images": {"9" * 5000}}}'), "instances.json: Invalid JSON: number out of range"
-    ),
-    "coco: no images": Case(raw('{"annotations": []}'), "instances.json: images: Field required"),
-    "coco: no category": Case(
-        coco(categories=[]), "instances.json: categories: List should have at least 1 item"
-    ),
-    "coco: an image without id": Case(entry("images", id=None), "images[1].id: Field required"),
     "coco: an image id twice": Case(entry("images", id=1), "instances.json: id 1 is there twice"),
     "coco: an unknown image": Case(
         entry("annotations", image_id=3), "annotations[1]: there is no id 3"
@@ -326,13 +272,6 @@ CASES = {
     # Label Studio
     "label studio: data without image": Case(
         tasks({"data": {"x": "a", "y": "b"}}), "[0]: expected the image's name in 'data'"
-    ),
-    "label studio: a result without a type": Case(
-        tasks({"data": {"image": "a"}, "annotations": [{"result": [{}]}]}),
-        "[0].annotations[0].result[0].type: Field required",
-    ),
-    "label studio: people who disagree": Case(
-        task(choice(["dog"]), choice(["dog"], "absent")), "[1]: image 'b.jpg', class 'dog': neg"
     ),
     # PASCAL VOC
     "voc: an image is missing in a class list": Case(
@@ -342,28 +281,14 @@ CASES = {
         voc(cat="a  1\n\nb  3\n"),
         "cat_train.txt:3: expected an id of the list of all classes and 1, -1 or 0, got 'b 3'",
     ),
-    "voc: an image of another part": Case(
-        voc(cat="a  1\nb  1\nc -1\n"),
-        "cat_train.txt:3: expected an id of the list",
-    ),
     "voc: a class list as label file": Case(
         voc(name="cat_train.txt"), "cat_train.txt:1: expected an image id, got 'a 1'"
-    ),
-    "voc: neither lists nor annotations": Case(
-        files("VOC2012/ImageSets/Main/train.txt", "a\n"), "train.txt: neither <class>_train.txt"
     ),
     "voc: its folder": Case(
         lambda folder: voc()(folder).parents[2], "VOC2012: name a label file, as --labels "
     ),
     "xml: billion laughs": Case(xml(BILLION_LAUGHS), "a.xml:1: not a readable annotation ("),
-    "xml: cut off": Case(xml(annotation("<name>cat</name>")[:-15]), "a.xml:2: not a readable"),
     "xml: no name": Case(xml(annotation("<pose>Left</pose>")), "a.xml:2: an object has no name"),
-    "xml: a difficulty in words": Case(
-        xml(annotation("<name>cat</name><difficult>yes</difficult>")),
-        "a.xml:2: an object has no name, or its difficult is not 0 or 1",
-    ),
-    "xml: not there": Case(xml("<annotation/>", "b\n"), "b.xml: no such file"),
-    "xml: no object anywhere": Case(xml("<annotation/>"), "train.txt: no label at all"),
     "xml: an id that is a path": Case(
         xml("<annotation/>", "a\nx/b\n"),
         "train.txt: image 'x/b': not a plain name",
@@ -375,9 +300,6 @@ CASES = {
     "nuswide: a value of 2": Case(
         nus(cat="1\n\n2\n"), "Labels_cat_Train.txt:3: expected 0 or 1, got '2'"
     ),
-    "nuswide: another list": Case(
-        nus(name="mine.txt"), "mine.txt: name a list as the label file: ImageList/TrainImagelist"
-    ),
     "nuswide: a concept that is a path": Case(
         nus(concepts="../cat\n"), "concept '../cat' cannot be part of a file name"
     ),
@@ -386,13 +308,6 @@ CASES = {
         spml(saved(np.array([[{}]], dtype=object), pickled=True)),
         "formatted_val_labels.npy: not a readable .npy file (Object arrays cannot be loaded",
     ),
-    "npy: a header that claims too much": Case(
-        spml(
-            header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000000000), }")
-        ),
-        "formatted_val_labels.npy: not a readable .npy file (",
-    ),
-    "npy: no images": Case(spml(images=None), "formatted_val_images.npy: no such file"),
     "npy: a name that leads out": Case(
         spml(images=("a.jpg", "../b.jpg")), "formatted_val_images.npy: row 1: image '../b.jpg': le"
     ),
@@ -401,51 +316,22 @@ CASES = {
         parquet(["image", "cat"], ["a"], [1], damage=lambda data: data[: len(data) // 2]),
         "labels.parquet: not a readable Parquet file (",
     ),
-    "parquet: words as labels": Case(
-        parquet(["image", "cat"], ["a"], ["often"]), "no column holds labels: 'cat' (as 'often')"
-    ),
     # folders
     "folder: nothing in it": Case(
         lambda folder: put(folder / "photos/x.jpg", "").parent,
         "found 1 images in the folder itself",
     ),
-    "folder: two metadata files": Case(
-        lambda folder: files("p/metadata.csv", "", **{"p/metadata.jsonl": ""})(folder).parent,
-        "p: metadata.csv and metadata.jsonl: expected one of them only",
-    ),
     "folder: a file name that is no text": Case(odd_file_name, "the file name is not valid UTF-8"),
     "folder: a line of broken JSON": Case(
         line("{"), "metadata.jsonl:2: expected a JSON object, got Expecting property name"
     ),
-    "folder: a line that is a list": Case(
-        line("[3]"), "metadata.jsonl:2: expected a JSON object, got [3]"
-    ),
-    "photos: without any tag": Case(
-        lambda folder: put(folder / "photos/x.jpg", "").parent,
-        "photos: no keywords found in 1 photo; in Lightroom Classic select all photos",
-        ("--format", "photo-tags"),
-    ),
-    "photos: a file and no folder": Case(
-        csv("image,cat\na,1\n"),
-        "labels.csv: expected a folder of photos",
-        ("--format", "photo-tags"),
-    ),
     "photos: a sidecar of a billion laughs": Case(
         sidecar(LAUGHS_OF_RDF), "keywords of 1 file cannot be read", ("--format", "photo-tags")
-    ),
-    "photos: a sidecar of twenty million spaces": Case(
-        sidecar(" " * 20_000_000),
-        "more than 16,777,216 bytes of XMP",
-        ("--format", "photo-tags"),
     ),
     # Hugging Face
     "huggingface: a class that has no name": Case(
         packed_labels([[0], [7], [], None, [-1]]),
         "data.parquet: row 1: expected a class below 3, got 7",
-    ),
-    "huggingface: two columns of labels": Case(
-        packed_columns(label=["x", "y"], tags=["x", "y"]),
-        "data.parquet: expected one column of pictures (a struct of bytes and path), and one",
     ),
     "huggingface: the state names a file elsewhere": Case(
         saved_state({"_data_files": [{"filename": "../data.arrow"}]}),

@@ -1,11 +1,8 @@
 """One class written in several ways is suspected, two classes are not."""
 
-import shutil
-
 import numpy as np
 import pytest
 
-from g2netpl.cli import main
 from g2netpl.labels.class_warnings import similar_class_names
 from g2netpl.labels.table import LabelTable
 
@@ -52,25 +49,3 @@ def test_case_and_joints_are_suspected_whatever_their_number():
         ("'Polar bear' and 'polar_bear'", "polar_bear = Polar bear"),
         ("'cow' and 'Cow'", "cow = Cow"),
     ]
-
-
-def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):
-    folder = tmp_path / "photos"
-    shutil.copytree(photos, folder, ignore=shutil.ignore_patterns("[!t]*", "*.csv"))
-    names = sorted(path.name for path in folder.glob("train-*.png"))[:40]
-    tags = ["giraffe"] * 13 + ["girafe"] + ["Cow"] * 6 + ["cow"] * 6
-    tags += ["zebra"] * 14
-    lines = [f"{name},{tag}" for name, tag in zip(names, tags, strict=True)]
-    (tmp_path / "tags.csv").write_text("\n".join(["image,tags", *lines]) + "\n")
-    arguments = ["--labels", str(tmp_path / "tags.csv"), "--images", str(folder)]
-    assert main(["check", *arguments, "--workers", "0"]) == 0
-    out = capsys.readouterr().out
-    assert "warning: classes that look alike: 2" in out
-    assert "'girafe' (1 image) and 'giraffe' (13 images): one class written in several" in out
-    more = ["--output", str(tmp_path / "run"), "--backbone", "tiny", "--image-size", "32"]
-    more += ["--epochs", "1", "--workers", "0", "--device", "cpu", "--set", "only_listed=true"]
-    assert main(["train", *arguments, *more]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "similar classes" in line]
-    both = "'Cow' and 'cow'; 'girafe' (1 image) and 'giraffe' (13 images)"
-    told = "one class written in several ways? --aliases FILE makes it one, with a line 'cow = Cow'"
-    assert line == f"note: similar classes: {both}; {told}"

@@ -379,38 +379,6 @@ def test_however_a_wide_file_is_written_it_says_the_same(content, data):
     assert same(read_wide(text), expected)
 
 
-NO_LABELS = ["2", "10", "11", "1x", "--", "-2", "-11", "1e", "yess", "٣"]
-MISTAKES = {
-    "cell": (lambda row: [row[0], *row[1:-1], "NO LABEL"], "expected 1, 0 or an empty cell"),
-    "long": (lambda row: [*row, "1"], "cells as in the header"),
-    "short": (lambda row: row[:-1], "cells as in the header"),
-    "name": (lambda row: ["../x", *row[1:]], "leads out"),
-    "twin": (lambda row: ["first", *("0" for _ in row[1:])], "negative here, positive elsewhere"),
-}
-
-
-@given(wide_files(), st.data())
-def test_mistakes_are_named_by_the_line_they_are_on(content, data):
-    rows, _ = content
-    width = len(rows[0]) - 1
-    rows.insert(1, ["first", *["1"] * width])
-    if data.draw(st.booleans()):
-        rows.insert(1, ["two\nlines", *["1"] * width])
-    at = data.draw(st.integers(rows.index(["first", *["1"] * width]) + 1, len(rows)))
-    kind = data.draw(st.sampled_from(sorted(MISTAKES)))
-    change, message = MISTAKES[kind]
-    name = data.draw(st.sampled_from(["x", "x", "x\ny"]))
-    wrong = data.draw(st.sampled_from(NO_LABELS))
-    row = change([name, *["0"] * width])
-    rows.insert(at, [wrong if cell == "NO LABEL" else cell for cell in row])
-    text, lines = data.draw(written(rows))
-    with pytest.raises(LabelFileError) as caught:
-        read_wide(text)
-    problem = caught.value.issues[0]
-    assert problem.where.endswith(f"x.csv:{lines[at]}")
-    assert message in problem.message
-
-
 # Which format
 
 

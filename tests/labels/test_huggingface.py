@@ -68,13 +68,6 @@ def test_unpacking_goes_on_and_replaces_nothing_of_others(tmp_path, capsys):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_pictures_inside_stay_where_they_are(tmp_path, capsys):
-    path = pictures(tmp_path / "data.parquet")
-    assert main(["check", "--labels", str(path), "--workers", "0"]) == 0
-    assert main(["convert", str(path), str(tmp_path / "labels.csv")]) == 0
-    assert "note: the pictures stay in the file; name a folder" in capsys.readouterr().out
-
-
 HOSTILE = {
     "../../etc/passwd": "passwd",
     "/home/me/.ssh/id.png": "id.png",
@@ -142,14 +135,6 @@ def test_texts_and_columns_of_numbers_are_read(tmp_path):
     assert said(path, classes=("dog", "cat"))[1] == [[1, 1], [0, 0], [U, U]]
     grouped = write(tmp_path / "5.parquet", wide | {"group": ["g", "h", None]})
     assert read_labels(grouped).groups == ("g", "h", "")
-
-
-def test_a_row_without_a_picture_is_left_out_and_told(tmp_path, capsys):
-    columns = {"image": images(["a.png", "b.png"], [png(0), None]), "labels": [["x"], ["y"]]}
-    path = write(tmp_path / "data.parquet", columns)
-    assert main(["convert", str(path), str(tmp_path / "out")]) == 0
-    assert "note: 1 row without a picture left out" in capsys.readouterr().out
-    assert read_labels(tmp_path / "out").images == ("a.png",)
 
 
 def test_paths_without_pictures_are_names_of_files(tmp_path, capsys):

@@ -131,13 +131,6 @@ def test_predictions_go_to_the_tasks_of_the_project(tmp_path):
     assert read_labels(out).values.tolist() == [[1], [-1], [-1]]  # predictions: no observations
 
 
-def test_tasks_that_nobody_annotated_do_not_name_their_control(tmp_path):
-    project = put(tmp_path / "export.json", [exported(1, "a.png")])
-    table, scores = LabelTable(("a.png",), ("cat",), [[-1]]), np.array([[0.9]], dtype=np.float32)
-    (note,) = propose(table, tmp_path / "ours.json", scores > 0.5, scores, "v", project)
-    assert 'name="label" toName="image"' in note
-
-
 def test_boxes_and_brushes_are_labels_and_skipped_tasks_and_predictions_are_not(tmp_path):
     box = {"type": "rectanglelabels", "value": {"x": 20.5, "rectanglelabels": ["owl"]}}
     brush = {"type": "brushlabels", "value": {"rle": [0, 1], "brushlabels": ["fox"]}}

@@ -14,7 +14,7 @@ from g2netpl import (
     read_labels,
 )
 from g2netpl.cli import main
-from g2netpl.labels.io import image_folder, read_aliases, read_matching
+from g2netpl.labels.io import image_folder, read_aliases
 from g2netpl.labels.io.issues import LabelFileError
 from g2netpl.labels.io.merging import merge
 from g2netpl.utils.errors import InputError
@@ -210,17 +210,6 @@ def test_files_in_different_folders_name_their_images_from_the_folder_above(fold
     beside = ["zoo/labels.csv", "alice.csv"]
     (folder / "alice.csv").write_text("image,fox\nzoo/1.jpg,1\n")
     assert read_labels(beside).images == ("zoo/1.jpg", "zoo/2.jpg")
-
-
-def test_a_test_of_several_files_has_all_classes_of_the_training(folder):
-    training = read_labels(["alice.csv", "bob.csv"])
-    (folder / "t1.csv").write_text("image,tree,cat\n8.jpg,1,0\n")
-    (folder / "t2.csv").write_text("image,dog\n9.jpg,1\n")
-    table = read_matching(["t1.csv", "t2.csv"], training)
-    assert table.classes == training.classes
-    assert table.values.tolist() == [[0, -1, 1], [-1, 1, -1]]
-    (folder / "t2.csv").write_text("image,tags\n9.jpg,dog\n")
-    assert read_matching(["t1.csv", "t2.csv"], training).values.tolist() == table.values.tolist()
 
 
 ALIASES = "# of Bob\nhound = dog\n\nautomobile = car\nCar=car\n"

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 from malformed import put
-from PIL import Image
 
-from g2netpl.cli import main
 from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels, write_labels
 from g2netpl.labels.table import LabelTable
 
@@ -80,23 +78,3 @@ def test_positives_that_we_wrote_are_read_without_a_question(tmp_path, ending):
     for told in (None, "negative", "unobserved"):
         table = read_labels(tmp_path / f"x.{ending}", options=ReadOptions(minus_one=told))
         assert table.values.tolist() == SIGNS
-
-
-def test_check_and_train_stop_and_take_the_flag(tmp_path, capsys):
-    labels = str(text(tmp_path / "x.csv", SIGNS))
-    for name in NAMES:
-        Image.new("RGB", (8, 8)).save(tmp_path / name)
-    for command in (["check"], ["train", "--output", str(tmp_path / "run")]):
-        assert main([*command, "--labels", labels]) == 2
-        complained = capsys.readouterr().err
-        assert complained.count("\n") == 1
-        assert "x.csv:2: class 'Young' is -1, and no cell is 0; give --minus-one" in complained
-    assert not (tmp_path / "run").exists()
-    assert main(["check", "--labels", labels, "--set", "minus_one=negative"]) == 0
-    assert "2 positive and 4 negative" in capsys.readouterr().out
-    assert main(["check", "--labels", labels, "--set", "minus_one=unobserved"]) == 0
-    assert "2 positive and 0 negative" in capsys.readouterr().out
-    assert main(["convert", labels, str(tmp_path / "y.csv"), "--minus-one", "negative"]) == 0
-    assert read_labels(tmp_path / "y.csv").values.tolist() == NEGATIVES
-    assert main(["check", "--labels", labels, "--set", "minus_one=absent"]) == 2
-    assert "'unobserved' or 'negative', got 'absent'" in capsys.readouterr().err

@@ -9,7 +9,6 @@ import pytest
 from malformed import put
 from PIL import Image
 
-from g2netpl.cli import main
 from g2netpl.images.sources import find, locate
 from g2netpl.labels.io import (
     ReadOptions,
@@ -18,8 +17,6 @@ from g2netpl.labels.io import (
     write_labels,
 )
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import read_training_data
 from g2netpl.utils.errors import InputError
 
 ONE, TWO = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
@@ -105,29 +102,8 @@ def test_the_exact_name_is_preferred(tmp_path):
     assert locate(names, tmp_path) == [f"{tmp_path}/{name}" for name in names]
 
 
-def test_one_file_that_is_listed_in_both_spellings_is_told(tmp_path):
-    photo(tmp_path / f"{TWO}.png")
-    for names in ([f"{ONE}.png", f"{TWO}.png"], [f"{TWO}.png", f"{ONE}.png"]):
-        with pytest.raises(InputError, match="both are listed, and one file is in"):
-            find(names, tmp_path)
-
-
 def test_another_spelling_does_not_lead_out_of_the_folder(tmp_path):
     photo(tmp_path / "secret" / "a.png")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / TWO).symlink_to(tmp_path / "secret")
     assert find([f"{ONE}/a.png"], tmp_path / "photos").missing == [0]
-
-
-def test_check_and_train_use_each_file_once(tmp_path, capsys):
-    for number in range(4):
-        photo(tmp_path / "photos" / f"{TWO} {number}.png", number)
-    lines = "".join(f"{ONE} {number}.png,{number % 2}\n" for number in range(4))
-    labels = put(tmp_path / "labels.csv", f"image,tea\n{lines}")
-    arguments = ["--labels", str(labels), "--images", str(tmp_path / "photos")]
-    assert main(["check", *arguments]) == 0
-    assert "not listed" not in capsys.readouterr().out
-    given = RunConfig(labels=str(labels), images=str(tmp_path / "photos"), output="x")
-    data = read_training_data(given)
-    assert len(data.paths) == 4
-    assert all(map(os.path.isfile, data.paths))

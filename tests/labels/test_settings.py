@@ -139,13 +139,6 @@ def test_positives_and_negatives_are_counted_per_image():
     assert ((visible == 0).sum(axis=1) == 3).all()
 
 
-def test_known_shows_both_signs_at_the_given_rate():
-    visible = observe(random_table(images=2000), Setting.parse("known:0.1"), 0)
-    assert visible.observed_fraction == pytest.approx(0.1, abs=0.01)
-    assert (visible.values == 0).any()
-    assert (visible.values == 1).any()
-
-
 def test_full_needs_every_label():
     table = random_table()
     assert observe(table, Setting.parse("full"), 0) is table
@@ -181,13 +174,6 @@ def test_spml_split_bit_for_bit():
     order = np.random.RandomState(1200).permutation(23)
     assert validation.tolist() == sorted(order[-5:])  # round(4.6) = 5
     assert train.tolist() == sorted(order[:-5])
-
-
-@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.5])
-def test_a_split_is_a_partition(fraction):
-    train, validation = split_indices(101, fraction, 7)
-    assert sorted([*train, *validation]) == list(range(101))
-    assert len(validation) == round(101 * fraction)
 
 
 def random_groups(seed, count=200, groups=40):
@@ -251,14 +237,6 @@ def test_the_only_photo_of_a_class_is_never_held_out():
         order = np.random.default_rng([seed, 0x7370]).permutation(60)
         free = [row for row in order if row != 17]
         assert held.tolist() == sorted(free[-12:])  # the others as if it had not been drawn
-
-
-def test_the_only_positive_of_a_class_is_trained_on_with_its_group():
-    table = random_groups(3)
-    values = table.values.copy()
-    values[:, 2] = -1
-    values[7, 2] = 1
-    assert 7 in split_table(table.with_values(values), 0.5, 0)[0]
 
 
 MASKS = {  # SHA-256 of the masks of version 0.2

@@ -64,39 +64,3 @@ def test_tags_say_what_dictionaries_say(rows, shape):
     ]
     assert read.values.tolist() == expected
     assert ("united" in "".join(read.notes)) == (len(first) < len(rows))
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["x", "y"]), st.integers(0, 1)),
-        min_size=1,
-        max_size=8,
-    )
-)
-def test_a_row_per_label_in_any_order(rows):
-    signs = {}
-    for image, name, sign in rows:
-        signs.setdefault((image, name), set()).add(sign)
-    wrong = [
-        line
-        for line, (image, name, sign) in enumerate(rows, start=2)
-        if sign == 0 and len(signs[image, name]) == 2
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "x.csv")
-        text = "".join(f"{image},{name},{sign}\r\n" for image, name, sign in rows)
-        path.write_bytes(f"ImageID,LabelName,Confidence\r\n{text}".encode())
-        if wrong:
-            with pytest.raises(LabelFileError) as caught:
-                read_labels(path)
-            assert [(p.where, p.kind) for p in caught.value.issues] == [
-                (f"{path}:{line}", "contradiction") for line in wrong
-            ]
-            return
-        read = read_labels(path)
-    images = list(dict.fromkeys(image for image, _, _ in rows))
-    classes = sorted({name for _, name, _ in rows})
-    assert read.images == tuple(f"{image}.jpg" for image in images)
-    assert read.values.tolist() == [
-        [next(iter(signs.get((image, name), {-1}))) for name in classes] for image in images
-    ]

@@ -5,16 +5,15 @@ here byte by byte, as Excel and others are known to write them.
 """
 
 import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pytest
 from malformed import put
 
 from g2netpl.cli import main
 from g2netpl.labels.io import ReadOptions, read_labels, write_labels
-from g2netpl.labels.io.cells import commas_separate
 from g2netpl.labels.names import match_filenames
 from g2netpl.labels.paths import find
 from g2netpl.labels.table import LabelTable
@@ -23,60 +22,18 @@ from g2netpl.utils.errors import InputError
 SHEETS = Path(__file__).parent / "sheets"
 
 
-# Workbooks, part by part
-
-MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
-
-
-def workbook(rows, more="", dimension="A1:C3", **others):
-    """The bytes of a workbook, whose rows are given as XML; `others` replace whole parts."""
-    parts = {
-        "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types">'
-        '<Default Extension="rels" '
-        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-        f'<Override PartName="/xl/workbook.xml" ContentType="{TYPE}.sheet.main+xml"/>'
-        f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{TYPE}.worksheet+xml"/>'
-        "</Types>",
-        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
-        f'Type="{RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets>'
-        '<sheet name="one" sheetId="1" r:id="r1"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
-        f'<Relationship Id="r1" Type="{RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/>'
-        "</Relationships>",
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><dimension ref="{dimension}"/>'
-        f"<sheetData>{rows}</sheetData>{more}</worksheet>",
-    } | others
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
+def workbook(*rows, merged=()):
+    """The bytes of a workbook."""
+    book, buffer = openpyxl.Workbook(), io.BytesIO()
+    for cells in rows:
+        book.active.append(cells)
+    for span in merged:
+        book.active.merge_cells(span)
+    book.save(buffer)
     return buffer.getvalue()
 
 
-def row(*cells, number=""):
-    return f"<row{number}>{''.join(cells)}</row>"
-
-
-def text(content):
-    return f'<c t="inlineStr"><is><t>{content}</t></is></c>'
-
-
-def number(value, kind="n"):
-    return f'<c t="{kind}"><v>{value}</v></c>'
-
-
-def merged(*ranges):
-    """What stands behind the rows."""
-    cells = "".join(f'<mergeCell ref="{each}"/>' for each in ranges)
-    return f"<mergeCells>{cells}</mergeCells>"
-
-
-WIDE = row(text("image"), text("cat"), text("dog"))
-LAST = row(text("b.jpg"), number(0), number("1.0"))
+WIDE = ["image", "cat", "dog"]
 
 
 # What must be read
@@ -120,7 +77,7 @@ READ = {
     "pandas with its index": ("pandas-index.xlsx", {}, PANDAS),
     "XlsxWriter": ("xlsxwriter.xlsx", {}, PANDAS),
     "a workbook of numbers": (
-        workbook(WIDE + row(text("a.jpg"), number(1), "<c/>") + LAST),
+        workbook(WIDE, ["a.jpg", 1], ["b.jpg", 0, 1.0]),
         {},
         TWO,
     ),
@@ -276,12 +233,8 @@ READ = {
     ),
     "labels merged downwards": (
         workbook(
-            WIDE
-            + row(text("a.jpg"), number(1), number(0))
-            + row(text("b.jpg"), "<c/>", number(1))
-            + row(text("c.jpg"), "<c/>")
-            + row(text("d.jpg")),
-            merged("C3:C5", "B2:B4"),
+            *(WIDE, ["a.jpg", 1, 0], ["b.jpg", None, 1], ["c.jpg"], ["d.jpg"]),
+            merged=("C3:C5", "B2:B4"),
         ),
         {},
         (("a.jpg", "b.jpg", "c.jpg", "d.jpg"), *TWO[1:2], [[1, 0], [1, 1], [1, 1], [-1, 1]]),
@@ -342,9 +295,9 @@ REFUSED = {
     ),
     "a page of the web": (b"<html><table>", "x.xlsx: not a readable workbook ("),
     "half of a workbook": (workbook(WIDE)[:700], "x.xlsx: not a readable workbook ("),
-    "an empty workbook": (workbook(""), "x.xlsx:1: expected a header 'image,<class>,…'"),
+    "an empty workbook": (workbook(), "x.xlsx:1: expected a header 'image,<class>,…'"),
     "a note beside the table": (
-        workbook(WIDE + row(text("a.jpg"), number(1), number(0), "<c/>", text("blurred"))),
+        workbook(WIDE, ["a.jpg", 1, 0, None, "blurred"]),
         "x.xlsx:2: expected 3 cells as in the header, got 5",
     ),
 }
@@ -363,24 +316,6 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path, capfd, name):
 
 
 # Commas in tags
-
-
-@pytest.mark.parametrize(
-    ("tags", "separate"),
-    [
-        (["cat", "dog", "cat, dog"], True),
-        (["cat, dog", "dog, cat"], True),
-        (["cat", "cat, dog", "bird, dog"], True),
-        (["cat,dog,bird", "cat", "dog,bird"], True),
-        (["salt, table"], False),
-        (["salt, table", "salt, sea"], False),
-        (["salt, table", "table"], False),
-        (["salt, table", "salt, sea", "table, dining", "table"], False),
-        (["cat", "dog"], False),
-    ],
-)
-def test_commas_separate_where_each_part_is_a_tag_elsewhere(tags, separate):
-    assert commas_separate(tags) == separate
 
 
 # Names of files
@@ -465,21 +400,3 @@ def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
     with pytest.raises(InputError, match="cannot stand in a workbook as it is"):
         write_labels(table, tmp_path / "x.xlsx")
     assert not list(tmp_path.iterdir())
-
-
-SAME_IN_PARQUET = (
-    *("the image is told", "columns to leave out", "species", "tags are told"),
-    *("a class called tags", "predictions, read as labels", "tags in several columns"),
-)
-
-
-@pytest.mark.parametrize("case", SAME_IN_PARQUET)
-def test_parquet_has_the_columns_that_csv_has(tmp_path, case):
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    text, told, (images, classes, values) = READ[case]
-    frame = pandas.read_csv(io.StringIO(text), sep=";" if ";" in text.split("\n")[0] else ",")
-    frame.to_parquet(tmp_path / "labels.parquet", index=False)
-    table = read_labels(tmp_path / "labels.parquet", options=ReadOptions(**told))
-    assert (table.images, table.classes) == (images, classes)
-    assert table.values.tolist() == values
