@@ -69,9 +69,7 @@ def simulate(flag, images, repeats, noise, rule=None):
         if rule is not None:
             columns = zip(thresholds.calibrate(validation[0]).T, validation[1].T, strict=True)
             limits, reasons = rule(list(columns), TARGET)
-            thresholds = type(thresholds)(
-                thresholds.temperature, thresholds.shift, tuple(limits), "", "", reasons=reasons
-            )
+            thresholds = thresholds.replace(per_class=tuple(limits), reasons=tuple(reasons))
         elif flag == "--confidence":
             observed = 1 / 3
             _, truth = classes.images(random, 4000)

@@ -72,7 +72,7 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
     }
     (folder / "run.json").write_text(json.dumps(content))
     (folder / "result.json").write_text("{}")
-    plain = Thresholds(1.0, 0.0, (0.5,) * len(classes), "f1", "nothing")
+    plain = Thresholds(thresholds=(0.5,) * len(classes), rule="f1", basis="nothing")
     (folder / "decisions.json").write_text(json.dumps(plain.to_json()))
     np.savez(folder / "labels.npz", images=np.array(images), observed=observed, soft=own)
     np.save(folder / "soft_labels.npy", completed)

@@ -335,6 +335,11 @@ def test_a_damaged_line_in_the_middle_stops_everything_and_changes_nothing(small
     assert path.read_bytes() == before
 
 
+def decision(id, action, old, new, image="w.png", label="bee"):
+    names = {"image": image, "class": label}
+    return Decision(id=id, time="now", action=action, old=old, new=new, order="useful", **names)
+
+
 def test_decisions_of_another_run_are_refused(small, opened):
     review = opened(small)
     review.decide(number(1), 0, 1, "yes", "useful")
@@ -345,7 +350,7 @@ def test_decisions_of_another_run_are_refused(small, opened):
         ReviewSession(small)
     with pytest.raises(InputError, match="class 'bee'"):
         reviewed_labels(small)
-    undo = Decision("1", "now", "undo", "w.png", "bee", 1, -1, "useful")
+    undo = decision("1", "undo", 1, -1)
     with pytest.raises(InputError, match="does not follow the answer"):
         in_force([undo])
 
@@ -382,7 +387,7 @@ def test_a_line_is_on_the_disk_before_anybody_is_told(small, monkeypatch):
     log = AnswerLog(small)
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: (events.append("fsync"), fsync(file))[1])
-    log.append(Decision(number(1), "now", "yes", "w.png", "bee", -1, 1, "useful"))
+    log.append(decision(number(1), "yes", -1, 1))
     log.close()
     assert events == ["fsync"]
 
@@ -504,7 +509,7 @@ def test_an_answered_class_takes_the_place_of_another_if_photos_have_one(small):
     rules = json.loads((small / "decisions.json").read_text())
     (small / "decisions.json").write_text(json.dumps(rules | {"single_label": True}))
     (best,) = np.flatnonzero(complete_run(Run.open(small)).values[3] == 1)
-    answer = Decision("1", "now", "yes", "z.png", CLASSES[1 - best], -1, 1, "useful")
+    answer = decision("1", "yes", -1, 1, "z.png", CLASSES[1 - best])
     (small / "review.jsonl").write_bytes(answer.to_line())
     tags, _ = complete_run(Run.open(small)).as_tags(reviewed_labels(small))
     assert tags.values[3].tolist() == [int(column != best) for column in range(2)]
@@ -620,7 +625,7 @@ def test_folders_that_are_no_finished_training_are_refused(small, capsys):
     (small / "result.json").write_text("{}")
     np.save(small / "soft_labels.npy", np.zeros((2, 2), dtype=np.float32))
     assert main(["review", str(small), "--no-browser"]) == 2
-    assert "soft_labels.npy: expected 4 × 2 (images × classes)" in capsys.readouterr().err
+    assert "soft_labels.npy: cannot be read (expected shape (4, 2), got" in capsys.readouterr().err
     (small / "soft_labels.npy").write_bytes(b"")
     assert main(["review", str(small), "--no-browser"]) == 2
     assert "cannot be read" in capsys.readouterr().err

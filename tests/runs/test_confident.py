@@ -47,11 +47,10 @@ def right(filled, truth, observed, sign=1):
     return (truth[new] == sign).mean(), int(new.sum())
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.9])
-@pytest.mark.parametrize("observed_share", [0.0, 0.6])
+@pytest.mark.parametrize(("confidence", "observed_share"), [(0.9, 0.0), (0.8, 0.6)])
 def test_added_labels_are_as_right_as_was_guaranteed(confidence, observed_share):
     results = {1: [], 0: []}
-    for seed in range(5):
+    for seed in range(3):
         held_out, raw, truth, observed = trained(seed, observed_share)
         thresholds = choose("f1", held_out, raw, 1.2)
         by = confident_thresholds(confidence, thresholds, held_out, observed.values, 1.2)
@@ -114,7 +113,7 @@ def seen_by_people(held_out, complete, negatives):
 @pytest.mark.parametrize("negatives", [0.0, 0.05])
 def test_tags_next_to_complete_images_do_not_count(negatives):
     results = []
-    for seed in range(5):
+    for seed in range(3):
         held_out, raw, truth, observed = trained(seed, 0.0)
         k = truth.sum(axis=1).mean()
         validation = seen_by_people(held_out, 400, negatives)
@@ -168,14 +167,14 @@ def finished(rule, seed, soft_share=1.0):
         observed=lambda: observed,
         predictions=lambda: raw,
         soft_labels=lambda: np.where(has_soft[:, None], noise, raw),
-        has_soft_labels=lambda: has_soft,
+        labels=SimpleNamespace(has_soft=has_soft),
     )
     return run, truth, observed
 
 
 def test_a_guaranteed_precision_holds_among_what_is_added():
     fractions = []
-    for seed in range(5):
+    for seed in range(3):
         run, truth, observed = finished("precision:0.8", seed)
         completed = complete_run(run)
         assert (completed.values >= 0).all()

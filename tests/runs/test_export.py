@@ -21,35 +21,7 @@ onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
 pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
 
 from g2netpl.runs import export as exporting  # noqa: E402
-from g2netpl.runs.card import as_text, make_card  # noqa: E402
-
-
-def with_network(small_run, folder, backbone, size):
-    """The same run with another network, of random weights and batch statistics."""
-    from safetensors.torch import save_file
-
-    from g2netpl.core.models import build_backbone, build_model
-
-    shutil.copytree(small_run, folder)
-    content = json.loads((folder / "run.json").read_text())
-    content["config"] |= {"hidden": 0, "backbone": backbone, "image_size": size}
-    (folder / "run.json").write_text(json.dumps(content))
-    classes = len(content["classes"])
-    module = build_backbone(backbone, pretrained=False, image_size=size, seed=3)
-    network = build_model(module, classes, seed=3)
-    random = torch.Generator().manual_seed(0)
-    state = network.state_dict()
-    for key, value in state.items():
-        if key.endswith("running_mean"):
-            value.normal_(0, 0.1, generator=random)
-        elif key.endswith(("running_var", "bn2.weight", "bn3.weight")):
-            value.uniform_(0.5, 1.5, generator=random)
-        elif key.startswith("head.classifier"):
-            value.mul_(4)  # scores that differ from image to image
-    save_file(
-        {key: value.contiguous() for key, value in state.items()}, folder / "model.safetensors"
-    )
-    return load_run(folder)
+from g2netpl.runs.export import as_text, make_card  # noqa: E402
 
 
 def pictures(count, size):
@@ -67,14 +39,9 @@ def by_torch(run, pixels):
         return torch.sigmoid(run.model.predict((images - mean) / std)).numpy()
 
 
-@pytest.mark.parametrize("name", ["as trained", "resnet18"])
-def test_scores_are_those_of_pytorch_for_any_batch(small_run, small_bundle, tmp_path, name):
-    if name == "as trained":
-        run, path = load_run(small_run), small_bundle
-    else:
-        run, path = with_network(small_run, tmp_path / "run", name, 64), tmp_path / "b.onnx"
-        assert exporting.export(run, path).difference <= 1e-4
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+def test_scores_are_those_of_pytorch_for_any_batch(small_run, small_bundle):
+    run = load_run(small_run)
+    session = onnxruntime.InferenceSession(small_bundle, providers=["CPUExecutionProvider"])
     for count in (1, 7):
         pixels = pictures(count, run.config.image_size)
         (scores,) = session.run(None, {"pixels": pixels})
@@ -147,11 +114,7 @@ def test_worker_processes_read_the_same_images_in_the_same_order(small_bundle, p
     assert np.isnan(alone).all(axis=1).nonzero()[0].tolist() == [5]
     with pytest.raises(InputError, match=r"nowhere\.png: no such image"):
         loaded.predict(paths)
-
-
-def test_one_path_and_none(small_bundle, photos):
-    loaded = load_bundle(small_bundle, threads=1)
-    assert loaded.predict(photos / "test-00000.png").shape == (1, 10)
+    assert loaded.predict(paths[0]).shape == (1, 10)
     assert loaded.predict([]).shape == (0, 10)
 
 
@@ -171,7 +134,7 @@ def foreign(metadata=None):
 def unusable(small_bundle):
     """File contents that are no bundle, and what is to be said about each."""
     content = small_bundle.read_bytes()
-    about = load_bundle(small_bundle).contents.model_dump(mode="json")
+    about = load_bundle(small_bundle).contents.to_json()
     half = len(content) // 2
     return {
         "empty": (b"", "cannot be used by onnxruntime"),
@@ -184,7 +147,7 @@ def unusable(small_bundle):
         "metadata lack keys": (foreign("{}"), "required, but not given"),
         "of a later format": (foreign(json.dumps(about | {"format": 3})), "format: "),
         "unknown key": (foreign(json.dumps(about | {"more": 1})), "unknown key 'more'"),
-        "another graph": (foreign(json.dumps(about)), "expected input pixels"),
+        "another graph": (foreign(json.dumps(about)), "cannot be used by onnxruntime"),
     }
 
 
@@ -205,7 +168,7 @@ def test_what_is_no_bundle_is_told_in_one_line(small_bundle, photos, tmp_path, c
 
 
 def test_a_bundle_that_disagrees_is_not_written(small_run, small_bundle, tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "_serialised", lambda *_: small_bundle.read_bytes())
+    monkeypatch.setattr(exporting, "_serialized", lambda *_: small_bundle.read_bytes())
     path = tmp_path / "b.onnx"
     path.write_bytes(b"the one before")
     run = load_run(small_run)
@@ -229,8 +192,6 @@ def test_export_says_what_it_did_and_overwrites_nothing(
     assert main(["export", str(tmp_path), "--output", str(tmp_path / "b.onnx")]) == 2
     assert "no run folder" in capsys.readouterr().err
     new = ["export", str(small_run), "--output", str(tmp_path / "b.onnx")]
-    assert main([*new, "--license", "x\ny"]) == 2
-    assert "--license: expected a short name" in capsys.readouterr().err
     assert main([*new, "--images", str(tmp_path)]) == 2
     assert "no images there" in capsys.readouterr().err
     assert small_bundle.read_bytes() == before

@@ -69,8 +69,6 @@ DAMAGE = {
         "no data": keys(data=None),
         "a number for the classes": keys(classes=3),
     },
-}
-LABELS = {
     "labels.npz": {
         "gone": lambda path: path.unlink(),
         "torn": cut,
@@ -84,10 +82,6 @@ LABELS = {
         "pickled": soft(np.full((60, 10), {}, dtype=object)),
     },
 }
-
-
-def cases(damage):
-    return [(name, case) for name, found in damage.items() for case in found]
 
 
 @pytest.fixture
@@ -104,33 +98,24 @@ def told(capsys, arguments):
     return said
 
 
-@pytest.mark.parametrize(("name", "case"), cases(DAMAGE))
-def test_a_damaged_file_is_named_by_every_command(copied, tmp_path, capsys, name, case):
-    DAMAGE[name][case](copied / name)
-    for command in (
-        ["report", copied],
-        ["complete", copied, "--details", tmp_path / "out.csv"],
-        ["train", "--resume", "--output", copied],
-    ):
-        assert str(copied / name) in told(capsys, command)
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_file_is_named_by_every_command(copied, small_run, tmp_path, capsys, name):
+    commands = [["report", copied], ["complete", copied, "--details", tmp_path / "out.csv"]]
+    if name.endswith(".json"):
+        commands.append(["train", "--resume", "--output", copied])
+    for case, damage in DAMAGE[name].items():
+        damage(copied / name)
+        for command in commands:
+            assert str(copied / name) in told(capsys, command), case
+        shutil.copy(small_run / name, copied)
     assert not (tmp_path / "out.csv").exists()
-
-
-@pytest.mark.parametrize(("name", "case"), cases(LABELS))
-def test_damaged_labels_are_named(copied, tmp_path, capsys, name, case):
-    LABELS[name][case](copied / name)
-    for command in (["report", copied], ["complete", copied, "--details", tmp_path / "out.csv"]):
-        assert str(copied / name) in told(capsys, command)
 
 
 @pytest.mark.parametrize("line", ["null", '{"cost": 1}'])
 def test_a_line_of_the_history_that_is_no_epoch_is_named(copied, capsys, line):
     path = copied / "history.jsonl"
-    whole = path.read_text()
-    path.write_text(whole + line + "\n")
+    path.write_text(path.read_text() + line + "\n")
     assert f"{path}:3: " in told(capsys, ["report", copied])
-    path.write_text(whole + '{"epoch": 3, "co')  # just being written
-    assert main(["report", str(copied)]) == 0
 
 
 def test_more_keys_than_we_know_are_let_alone(copied):

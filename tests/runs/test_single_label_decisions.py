@@ -6,9 +6,15 @@ from scipy.special import expit, softmax
 from sklearn.metrics import accuracy_score, log_loss
 
 from g2netpl import LabelTable, evaluate
-from g2netpl.runs.completion import fill_in
-from g2netpl.runs.single_label import accuracy, argmax_mask, keep_one, single_label_temperature
-from g2netpl.runs.thresholds import Thresholds, choose_single_label, logits_of
+from g2netpl.runs.completion import fill_in, keep_one
+from g2netpl.runs.metrics import accuracy
+from g2netpl.runs.thresholds import (
+    Thresholds,
+    argmax_mask,
+    choose_single_label,
+    logits_of,
+    single_label_temperature,
+)
 
 
 @pytest.fixture
@@ -61,7 +67,7 @@ def test_exactly_one_class_is_decided_for_every_image(case):
     assert calibrated.sum(axis=1) == pytest.approx(np.ones(400), abs=1e-5)
     assert (thresholds.decide(calibrated) == argmax_mask(scores)).all()
     assert np.isnan(thresholds.calibrate(np.full((1, 5), np.nan))).all()
-    assert Thresholds.from_json(thresholds.to_json()) == thresholds
+    assert Thresholds(**thresholds.to_json()) == thresholds
     assert choose_single_label(None, 5).temperature == 1.0
 
 

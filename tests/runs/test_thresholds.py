@@ -112,7 +112,7 @@ def test_a_precision_out_of_reach_is_never_proposed():
     thresholds = choose("precision:0.9", (scores, truth), scores, 0.5)
     assert thresholds.per_class == (None,)
     assert not thresholds.decide(np.ones((3, 1))).any()
-    assert Thresholds.from_json(thresholds.to_json()) == thresholds
+    assert Thresholds(**thresholds.to_json()) == thresholds
 
 
 def test_the_way_through_json_and_unreadable_images():
@@ -120,7 +120,7 @@ def test_the_way_through_json_and_unreadable_images():
     scores = expit(logits).astype(np.float32)
     scores[3] = np.nan
     thresholds = choose("precision:0.6", (scores, truth), scores, 1.0)
-    assert Thresholds.from_json(thresholds.to_json()) == thresholds
+    assert Thresholds(**thresholds.to_json()) == thresholds
     calibrated = thresholds.calibrate(scores)
     assert np.isnan(calibrated[3]).all()
     assert not thresholds.decide(calibrated)[3].any()
@@ -138,7 +138,7 @@ def test_extremes():
     tied = np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 1.0]])  # 1 or 6 labels, nothing in between
     assert (tied >= matching_threshold(tied, 1.0)).sum() == 1
     assert (tied >= matching_threshold(tied, 2.0)).sum() == 6
-    thresholds = Thresholds(1.0, 0.0, (0.5, 0.5), "f1", "")
+    thresholds = Thresholds(thresholds=(0.5, 0.5), rule="f1", basis="")
     assert thresholds.calibrate([[0.0, 1.0]]).tolist() == [[pytest.approx(0), pytest.approx(1)]]
 
 

@@ -215,6 +215,8 @@ def test_scores_find_their_images_by_name_or_path(tmp_path):
     for top in ("", "/photos/", "s3://bucket/"):
         q = found.q_of([f"{top}b/1.jpg", f"{top}a/1.jpg", f"{top}c/1.jpg"])
         assert torch.allclose(q[:, 1], log_scores(torch.tensor([0.25, 0.5, math.nan])))
+    part = replace(found, root="/photos").q_of(["/photos/a/1.jpg"])  # a chunk of one folder
+    assert torch.allclose(part[:, 1], log_scores(torch.tensor([0.5])))
 
 
 # --- a run folder -------------------------------------------------------------------------------
@@ -255,7 +257,7 @@ def test_a_loaded_run_predicts_what_was_saved(run):
     loaded = load_run(run.folder)
     assert loaded.prior_kind == "names"
     assert {"head.prior.weight", "head.prior.groups"} <= loaded.model.state_dict().keys()
-    scores = loaded.predict([f"{loaded.config.images}/{name}" for name in loaded.labels.images])
+    scores = loaded.score([f"{loaded.config.images}/{name}" for name in loaded.labels.images])
     np.testing.assert_allclose(scores, loaded.predictions(), atol=2e-3)  # saved as 16 bits
 
 
@@ -266,8 +268,8 @@ def test_a_bundle_has_the_names_inside(run, photos, tmp_path):
 
     done = export(run, tmp_path / "b.onnx", pictures(photos))
     assert done.difference <= 1e-4
-    theirs = load_bundle(tmp_path / "b.onnx").predict(pictures(photos))
-    np.testing.assert_allclose(theirs, run.predict(pictures(photos)), atol=1e-4)
+    theirs = load_bundle(tmp_path / "b.onnx").score(pictures(photos))
+    np.testing.assert_allclose(theirs, run.score(pictures(photos)), atol=1e-4)
 
 
 def test_training_continues_with_the_names_of_the_run(run, photos, tmp_path):
@@ -356,7 +358,7 @@ def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
         features = torch.cat([*source.load([np.arange(20)], None)])
         logits = backbone.module.eval()(features) @ backbone.classifier[0].half().float().T
         q = log_scores((logits + backbone.classifier[1]).softmax(dim=1) @ weights.T)
-    np.testing.assert_allclose(run.predict(pictures(photos)), (0.6 * q).sigmoid(), atol=1e-4)
+    np.testing.assert_allclose(run.score(pictures(photos)), (0.6 * q).sigmoid(), atol=1e-4)
     calibrated = run.thresholds.calibrate(run.predictions())
     assert calibrated.sum(axis=1).mean() == pytest.approx(0.7, abs=0.02)
     assert run.thresholds.per_class == (0.5, 0.5, 0.5)

@@ -184,13 +184,13 @@ def test_a_label_is_confident_if_pseudo_label_and_prediction_are():
     observed = LabelTable(("a", "b"), ("w", "x", "y", "z"), [[-1, -1, -1, 1], [-1, -1, -1, -1]])
     soft = np.array([[0.95, 0.95, 0.04, 1.0], [0.05, 0.5, 0.92, 0.97]], dtype=np.float32)
     predicted = np.array([[0.93, 0.4, 0.03, 0.1], [0.6, 0.99, 0.91, 0.02]], dtype=np.float32)
-    plain = Thresholds(1.0, 0.0, (0.5,) * 4, "f1", "nothing")
+    plain = Thresholds(thresholds=(0.5,) * 4, rule="f1", basis="nothing")
     given = (observed, np.array([True, True]), soft, plain, float(soft.sum() / 2), 0.9)
     assert fill_in(*given, predicted).values.tolist() == [[1, -1, 0, 1], [-1, -1, 1, -1]]
     assert fill_in(*given).values.tolist() == [[1, 1, 0, 1], [0, -1, 1, 1]]
     observed, plain = (
         LabelTable(("a",), ("w", "x"), [[-1, -1]]),
-        Thresholds(1, 0, (0.5,) * 2, "f1", ""),
+        Thresholds(thresholds=(0.5,) * 2, rule="f1", basis=""),
     )
     raw = np.array([[0.9001, 0.05]], dtype=np.float32)
     kept = raw.astype(np.float16).astype(np.float32)

@@ -8,8 +8,7 @@ from pathlib import Path
 from g2netpl.commands.flags import checked, given_keys
 from g2netpl.commands.writing import ENDINGS, check_target
 from g2netpl.labels.io.writing import write_columns
-from g2netpl.runs.chunks import Chunk, ChunkMaker, ChunkWriter, Totals, digest
-from g2netpl.runs.on_ray import make_on_ray
+from g2netpl.runs.chunks import Chunk, ChunkMaker, ChunkWriter, Totals, digest, make_on_ray
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, shown
 from g2netpl.utils.errors import InputError
@@ -96,8 +95,10 @@ def _count(chunks: Iterable[Chunk]) -> int:
 def _columns(
     maker: ChunkMaker, chunks: Sequence[Chunk], work: Work, totals: Totals, place: str
 ) -> Iterator[Mapping[str, object]]:
-    for result in maker.make(iter(chunks), work.advance):
-        yield totals.add(result).columns
+    for chunk in chunks:
+        result = maker.make(chunk, work.advance)
+        totals.add(result)
+        yield result.columns
     if not totals.readable:
         raise InputError(f"{place}: none of the {_count(chunks):,} images can be read")
 
@@ -124,9 +125,11 @@ def _into_folder(
     with Work(console, what, total, before=total - _count(left)) as work:
         if left and flags.engine == "ray":
             for result in make_on_ray(writer, build, left):
-                work.advance(totals.add(result).counts["images"])
-        elif left:
-            for result in maker.make(iter(left), work.advance):
+                totals.add(result)
+                work.advance(result.counts["images"])
+        else:
+            for chunk in left:
+                result = maker.make(chunk, work.advance)
                 writer.write(result, maker.kinds)
                 totals.add(result)
     if all(writer.has(chunk.number) for chunk in chunks):

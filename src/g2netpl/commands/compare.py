@@ -47,7 +47,7 @@ from g2netpl.labels.io.writing import write_rows
 from g2netpl.reports.comparison import write_comparison_report
 from g2netpl.reports.tables import result_columns, result_lines, results_tables, shown_method
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.records import CellResult
+from g2netpl.runs.records import Result
 from g2netpl.runs.train_config import USUAL_EPOCHS
 from g2netpl.training.progress import restless, restless_words
 from g2netpl.utils.console import Console
@@ -56,7 +56,7 @@ from g2netpl.utils.files import write_json
 from g2netpl.utils.progress import Work
 from g2netpl.utils.signals import AGAIN, stoppable
 
-_KEPT = (*CellResult.__annotations__, "cf1", "of1", "diverged")  # in results.json
+_KEPT = (*Result.__annotations__, "cf1", "of1", "diverged")  # in results.json
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -19,9 +19,8 @@ import onnxscript  # noqa: F401, torch imports it only when it exports
 from g2netpl.commands.flags import add_overwrite_flag
 from g2netpl.commands.writing import check_target
 from g2netpl.images.sources import list_images, locate
-from g2netpl.runs import hub
-from g2netpl.runs.card import check_license, make_card
-from g2netpl.runs.export import export
+from g2netpl.runs import bundle as hub
+from g2netpl.runs.export import export, make_card
 from g2netpl.runs.run import load_run
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
@@ -57,10 +56,9 @@ def run(flags: argparse.Namespace) -> None:
         if not is_folder:
             raise InputError("--hub: needs a folder as --output")
         hub.check_login(flags.hub)
-    license = None if flags.license is None else check_license(flags.license)
     trained = load_run(flags.run)
     exported = export(trained, bundle, _photos(flags.images))
-    text = make_card(trained, exported, bundle.name, license, output.stem, flags.hub)
+    text = make_card(trained, exported, bundle.name, flags.license, output.stem, flags.hub)
     with writing(card):
         write_bytes(Path(card), text.encode(errors="backslashreplace"))
         if is_folder:

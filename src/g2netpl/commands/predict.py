@@ -13,7 +13,6 @@ resumes when it is given again. Under torchrun the processes share the chunks.
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -97,7 +96,7 @@ def _predicting(
     device: str,
 ) -> Predictor:
     """What makes tables of images; called by every worker of Ray, too."""
-    classifier = load_classifier(name, device, prior)
+    classifier = load_classifier(name, device, prior, find.address)
     thresholds = _thresholds(classifier.thresholds, threshold)
     return Predictor(classifier, find, count, workers, thresholds, with_scores)
 
@@ -150,4 +149,4 @@ def _thresholds(thresholds: Thresholds, threshold: float | None) -> Thresholds:
     if threshold is None:
         return thresholds
     common, rule = (threshold,) * len(thresholds.per_class), f"{threshold:g} for all classes"
-    return replace(thresholds, per_class=common, rule=rule, basis="given", reasons=())
+    return thresholds.replace(per_class=common, rule=rule, basis="given", reasons=())

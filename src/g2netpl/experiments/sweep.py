@@ -23,7 +23,7 @@ from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
-from g2netpl.runs.records import CellResult, Epoch
+from g2netpl.runs.records import Epoch, Result
 from g2netpl.training import expected_positives
 from g2netpl.training.configuration import check_config, check_method
 from g2netpl.training.splits import check_learnable, split_and_observe
@@ -40,7 +40,7 @@ VALIDATION_FRACTION = 0.2
 Row = dict[str, Any]
 
 
-class Line(CellResult):
+class Line(Result):
     """A line of cells.jsonl."""
 
     cf1: NotRequired[FiniteFloat | None]
@@ -295,5 +295,5 @@ def describe_row(row: Row) -> str:
 
 def diverged_row(cell: Cell, reason: str) -> Row:
     """The row of a run whose loss is no longer a number."""
-    nothing = dict.fromkeys(CellResult.__annotations__)
+    nothing = dict.fromkeys(Result.__annotations__)
     return {**nothing, **asdict(cell), "diverged": reason, "history": [], "movement": []}

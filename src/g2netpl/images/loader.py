@@ -11,9 +11,8 @@ import signal
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,7 +39,6 @@ _WORKER_LOST = (  # words of torch about a worker that is gone
     *("is killed by signal", "exited unexpectedly", "ancdata"),
     *("shared memory", "unable to write to file", "unable to mmap"),
 )
-_STRETCH = 20_000  # images that loader workers are started for, about
 
 
 class Source(ABC):
@@ -145,24 +143,6 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
     """All images in file order, for evaluation."""
     starts = range(0, count, batch_size)
     return [np.arange(start, min(start + batch_size, count)) for start in starts]
-
-
-def joined_sources(
-    lists: Iterable[Sequence[str]], source: Callable[[Sequence[str]], Source]
-) -> Iterator[Subset]:
-    """Lists of image files, each as a subset of a source of several lists.
-
-    So loader workers are not started for each list, and know no more paths than they need.
-    """
-    joined: list[Sequence[str]] = []
-    for paths in chain(lists, [None]):
-        joined += [] if paths is None else [paths]
-        if joined and (paths is None or sum(map(len, joined)) >= _STRETCH):
-            whole, start = source([path for part in joined for path in part]), 0
-            for part in joined:
-                yield Subset(whole, np.arange(start, start + len(part)))
-                start += len(part)
-            joined = []
 
 
 def check_headers(paths: Sequence[str], most: int) -> list[str]:

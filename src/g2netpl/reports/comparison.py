@@ -31,7 +31,7 @@ from g2netpl.reports.tables import (
     spread,
     summarise,
 )
-from g2netpl.runs.records import REPORT, RESULTS, CellResult, Content, read_run
+from g2netpl.runs.records import REPORT, RESULTS, RUN, Content, Result, read_run
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import check_record
 
@@ -49,7 +49,8 @@ class _About(TypedDict):
 def write_comparison_report(folder: str | Path, output: str | Path | None = None) -> Path:
     """Write the report, by default into the folder; returns its path."""
     folder = Path(folder)
-    about = read_run(folder, _About)
+    about = read_run(folder)
+    check_record(_About, about, str(folder / RUN))
     rows = read_cells(folder / CELLS)
     if not rows:
         raise InputError(f"{folder}: no run is finished yet ({CELLS} has no line)")
@@ -88,7 +89,7 @@ def _read_chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
     path, finished = folder / RESULTS[0], {cell_of(row): row for row in rows}
     try:
         saved = json.loads(path.read_bytes())
-        chosen: list[Row] = [dict(check_record(CellResult, row, str(path))) for row in saved]
+        chosen: list[Row] = [dict(check_record(Result, row, str(path))) for row in saved]
     except (OSError, ValueError, TypeError, RecursionError, InputError):
         chosen = []
     cells = [cell_of(row) for row in chosen if cell_of(row) in finished]

@@ -175,9 +175,10 @@ class ReviewSession:
             raise InputError("not saved: the id belongs to another answer")
         for entry, action, new, order in changes[len(saved) :]:
             row, column = divmod(entry, self._width)
-            names = (self.saved.images[row], self.saved.classes[column])
+            names = {"image": self.saved.images[row], "class": self.saved.classes[column]}
+            about: dict[str, Any] = {"id": id, "time": time, "action": action, **names}
             old = int(self.values[row, column])
-            lines.append((entry, Decision(id, time, action, *names, old, new, order)))
+            lines.append((entry, Decision(**about, old=old, new=new, order=order)))
         if lines:
             self.log.append(*(decision for _, decision in lines))
         for entry, decision in lines:

@@ -1,6 +1,5 @@
-"""The run folder: the only room that knows the names of the files in it.
+"""The run folder and what is made of it: predictions, completed labels, thresholds, bundles.
 
-`config` says what a run is, `run` reads one, `folder` has the names of its files, `records` and
-`tables` what they hold; `ownership` says who may write there. `thresholds` and
-`completion` turn scores into labels, `bundle` and `export` take them elsewhere.
+`config` is what a run is asked for, `run` reads its folder, `records` names the files in it.
+`thresholds` and `completion` turn scores into labels; `bundle` and `export` take them elsewhere.
 """

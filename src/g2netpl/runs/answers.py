@@ -9,12 +9,11 @@ force. A torn last line, left by a crash, is skipped; any other unreadable line 
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from g2netpl.labels.io.single_label import apply_answers
 from g2netpl.labels.io.writing import write_rows
@@ -22,38 +21,24 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, wit
 from g2netpl.runs.records import REVIEW
 from g2netpl.runs.run import Run
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.options import check_record
+from g2netpl.utils.options import Options
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
 PHOTOS = "photos"  # the order of a label that was answered with its whole photo
 
-_Sign = Literal[1, 0, -1]
-_Line = TypedDict(
-    "_Line",
-    {
-        "id": str,
-        "time": str,
-        "action": Literal["yes", "no", "skip", "undo"],
-        "image": str,
-        "class": str,
-        "old": _Sign,
-        "new": _Sign,
-        "order": str,
-    },
-)
+_Sign = Annotated[int, Field(ge=-1, le=1, strict=True)]
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Options):
     """The answer of a person about one label of one image."""
 
     id: str  # chosen by the page, so that saving twice saves once
     time: str
-    action: str  # yes, no, skip or undo
+    action: Literal["yes", "no", "skip", "undo"]
     image: str
-    label: str  # the name of the class; `class` in the file
-    old: int
-    new: int
+    label: str = Field(alias="class")
+    old: _Sign
+    new: _Sign
     order: str  # of the queue that asked
 
     @property
@@ -63,15 +48,15 @@ class Decision:
 
     def to_line(self) -> bytes:
         """As a line of the file."""
-        content = {"class" if key == "label" else key: value for key, value in vars(self).items()}
-        return json.dumps(content).encode() + b"\n"
+        return json.dumps(self.model_dump(by_alias=True)).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Read a line; ValueError or InputError says what is wrong."""
-        content: dict[str, Any] = {**check_record(_Line, json.loads(line), "answer")}
-        content["label"] = content["class"]
-        decision = cls(**{field.name: content[field.name] for field in fields(cls)})
+        """Read a line; ValueError or InputError reports what is wrong."""
+        content = json.loads(line)
+        if not isinstance(content, dict):
+            raise ValueError(f"expected an object, got a {type(content).__name__}")
+        decision = cls(**content)
         expected = {**ANSWERS, "skip": decision.old}.get(decision.action, decision.new)
         if decision.new != expected:
             raise ValueError(f"{decision.action} means new: {expected}, got {decision.new}")

@@ -1,69 +1,69 @@
-"""A bundle: a classifier as one ONNX file that needs nothing else.
+"""A bundle: a classifier as one ONNX file that needs nothing else, here or on Hugging Face's hub.
 
 Input `pixels`: (batch, size, size, 3) bytes, RGB, images squashed to a square as in training; mean
 and standard deviation are part of the graph. Output `scores`: (batch, classes) in [0, 1]. The
 metadata of the file have the rest as JSON under the key `g2netpl`: classes, image size,
 calibration, thresholds, what was trained on what (`Contents`).
+
+On the hub, model.onnx is the bundle, README.md its card and config.json has the classes.
+huggingface_hub takes the token from HF_TOKEN or its own login; it is in no message and no file.
 """
 
 import hashlib
+import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import AfterValidator, Field
+from huggingface_hub import HfApi, get_token, hf_hub_download
+from pydantic import AfterValidator, Field, model_validator
+from torch import Tensor
 
-from g2netpl.images.loader import ImageSource, joined_sources, plain_groups
+from g2netpl.images.features import compute_rows
+from g2netpl.images.loader import ImageSource, Rows
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
 from g2netpl.labels.io.text import parse_json
 from g2netpl.runs.classifier import Classifier, OnBatch
-from g2netpl.runs.hub import bundle_file
-from g2netpl.runs.thresholds import Thresholds
+from g2netpl.runs.thresholds import Number, Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import friendly_os_errors
+from g2netpl.utils.files import friendly_os_errors, is_full
 from g2netpl.utils.image_refs import MAX_PIXELS
-from g2netpl.utils.options import Options
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
 LARGEST = 2**31 - 1  # bytes of a protobuf message
 
+MODEL, CARD, CONFIG = "model.onnx", "README.md", "config.json"
+SCHEME = "hf://"
+_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 _BATCH = 16
 _ROUNDING = 1e-6  # by which a score may leave [0, 1]
 _NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever be
 _UNSCALED = (0.0,) * 3, (1 / 255,) * 3  # mean and deviation with which pixels stay 0 to 255
 
 
-def _plain_text(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("expected a line of plain text")
-    return text
-
-
 def _class_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    for problem in filter(None, map(class_problem, names)):
+    problems = [f"class {name!r:.60} is listed twice" for name in names if names.count(name) > 1]
+    for problem in (*filter(None, map(class_problem, names)), *problems):
         raise ValueError(problem)
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"class {name!r:.60} is listed twice")
     return names
 
 
-Number = Annotated[float, Field(strict=True)]
 Whole = Annotated[int, Field(strict=True)]
-Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
 
 
-class Contents(Options):
+class Contents(Thresholds):
     """What the metadata of a bundle say."""
 
     format: Whole = Field(default=2, ge=2, le=2)
@@ -71,15 +71,14 @@ class Contents(Options):
     image_size: Whole = Field(gt=0, le=math.isqrt(MAX_PIXELS))
     mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
     std: tuple[Number, ...] = Field(min_length=3, max_length=3)
-    temperature: Number = Field(ge=1e-3, le=1e3)
-    shift: Number = Field(ge=-1e3, le=1e3)
-    thresholds: tuple[Number | None, ...]
-    rule: Text
-    basis: Text
-    is_sampled: bool = False
-    reasons: tuple[Text, ...] = ()
-    single_label: bool = False
     training: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _one_per_class(self) -> Self:
+        for what, values in (("thresholds", self.per_class), ("reasons", self.reasons)):
+            if len(values) != len(self.classes) and (values or what == "thresholds"):
+                raise ValueError(f"expected {len(self.classes)} {what}, got {len(values)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -89,50 +88,45 @@ class Bundle(Classifier):
     path: Path
     contents: Contents
     session: Any
-    sha256: str = ""  # of the file
+    sha256: str  # of the file
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes, in the order of the scores."""
         return self.contents.classes
 
-    @cached_property
-    def thresholds(self) -> Thresholds:
-        """Calibration and thresholds."""
-        return Thresholds.from_json(self.contents.model_dump())
-
     @property
     def digest(self) -> str:
         """SHA-256 of the file."""
         return self.sha256
 
-    def score_each(
+    @cached_property
+    def thresholds(self) -> Thresholds:
+        """Calibration and thresholds."""
+        names = set(Thresholds.model_fields)
+        return Thresholds(**self.contents.model_dump(include=names, by_alias=True))
+
+    def score(
         self,
-        lists: Iterable[Sequence[str]],
-        count: int,
+        paths: Sequence[str],
         workers: int = 0,
         max_unreadable: int | None = None,
         on_batch: OnBatch = None,
-    ) -> Iterator[Scores]:
-        """Scores before calibration for lists of image files, one by one."""
+        count: int = 0,
+    ) -> Scores:
+        """Scores before calibration."""
         size = self.contents.image_size
-        batch = max(1, min(_BATCH, MAX_PIXELS // size**2))
+        most = len(paths) if max_unreadable is None else max_unreadable
+        source = ImageSource(paths, size, *_UNSCALED, workers=workers, max_unreadable=most)
 
-        def source(paths: Sequence[str]) -> ImageSource:
-            most = len(paths) if max_unreadable is None else max_unreadable
-            return ImageSource(paths, size, *_UNSCALED, workers=workers, max_unreadable=most)
+        def compute(_: Rows, images: Tensor) -> Tensor:
+            pixels = images.nan_to_num().round().to(torch.uint8).permute(0, 2, 3, 1)
+            scores = torch.from_numpy(self._score(pixels.contiguous().numpy()))
+            scores[images[:, 0, 0, 0].isnan()] = torch.nan
+            return scores
 
-        for part in joined_sources(lists, source):
-            scores = np.full((len(part), len(self.classes)), np.nan, dtype=np.float32)
-            groups = plain_groups(len(part), batch)
-            for rows, images in zip(groups, part.load(groups, None), strict=True):
-                readable = ~images[:, 0, 0, 0].isnan().numpy()
-                if readable.any():
-                    pixels = images[readable].round().to(torch.uint8).permute(0, 2, 3, 1)
-                    scores[rows[readable]] = self._score(pixels.contiguous().numpy())
-                if on_batch is not None:
-                    on_batch(len(rows))
-            yield scores
+        batch_size = max(1, min(_BATCH, MAX_PIXELS // size**2))
+        return compute_rows(compute, source, "cpu", batch_size, on_batch)
 
     def _score(self, pixels: npt.NDArray[np.uint8]) -> Scores:
         """The scores (B, L) of a batch, checked."""
@@ -184,7 +178,6 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
         session = onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
-        ends = [_ends(nodes) for nodes in (session.get_inputs(), session.get_outputs())]
         metadata = session.get_modelmeta().custom_metadata_map
     except Exception as problem:
         raise _unusable(path, problem) from None
@@ -195,7 +188,6 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
         text = metadata[KEY][:40]
         raise InputError(f"{path}: expected a JSON object in its metadata, got {text!r}")
     contents = Contents.read(values, str(path))
-    _check_shapes(path, contents, ends)
     return Bundle(path, contents, session, hashlib.sha256(content).hexdigest())
 
 
@@ -205,29 +197,66 @@ def _unusable(path: Path, problem: Exception) -> InputError:
     return InputError(f"{path}: cannot be used by onnxruntime ({shown})")
 
 
-def _ends(nodes: list[Any]) -> list[Any]:
-    """Name, type and shape of inputs or outputs; a free first dimension is `batch`."""
-    ends = []
-    for node in nodes:
-        first, *rest = node.shape or [0]
-        ends.append((node.name, node.type, [first if isinstance(first, int) else "batch", *rest]))
-    return ends
+def config_text(classes: Sequence[str], image_size: int, single_label: bool) -> str:
+    """config.json: the classes as the hub's other classifiers name them."""
+    about = {
+        "library_name": "g2netpl",
+        "problem_type": f"{'single' if single_label else 'multi'}_label_classification",
+        "image_size": image_size,
+        "id2label": dict(enumerate(classes)),
+        "label2id": {name: number for number, name in enumerate(classes)},
+    }
+    return json.dumps(about, indent=2, ensure_ascii=False) + "\n"
 
 
-def _check_shapes(path: Path, contents: Contents, ends: list[list[Any]]) -> None:
-    """See that the graph has the inputs and outputs that the metadata describe."""
-    size, classes = contents.image_size, len(contents.classes)
-    expected = (
-        ("input", (INPUT, "tensor(uint8)", ["batch", size, size, 3])),
-        ("output", (OUTPUT, "tensor(float)", ["batch", classes])),
-    )
-    for (what, wanted), found in zip(expected, ends, strict=True):
-        if found != [wanted]:
-            name, kind, shape = wanted
-            raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {found!r:.200}")
-    for what, count in (
-        ("thresholds", len(contents.thresholds)),
-        ("reasons", len(contents.reasons) or classes),
-    ):
-        if count != classes:
-            raise InputError(f"{path}: expected {classes} {what}, got {count}")
+def is_bundle(name: str) -> bool:
+    """Whether a classifier is a bundle: a file, a folder of the hub's layout, or on the hub."""
+    is_file = os.path.isfile(name) or os.path.isfile(os.path.join(name, MODEL))
+    return is_file or name.lower().endswith(".onnx") or name.startswith(SCHEME)
+
+
+def bundle_file(name: str | Path) -> Path:
+    """Where the file of a bundle is; one on the hub, hf://OWNER/NAME[@REVISION], is fetched."""
+    text = os.fspath(name)
+    if not text.startswith(SCHEME):
+        return Path(text, MODEL) if os.path.isfile(os.path.join(text, MODEL)) else Path(text)
+    repository, _, revision = text.removeprefix(SCHEME).partition("@")
+    check_name(repository)
+    with _friendly_hub_errors(text):
+        return Path(hf_hub_download(repository, MODEL, revision=revision or None))
+
+
+def check_login(name: str) -> None:
+    """Report before the work that nobody is logged in."""
+    check_name(name)
+    if get_token() is None:
+        raise InputError(f"{name}: not logged in to the hub; hf auth login, or set HF_TOKEN")
+
+
+def push(folder: Path, name: str) -> str:
+    """Upload card, bundle and classes to a repository, private if new; returns its address."""
+    hub = HfApi()
+    with _friendly_hub_errors(name):
+        hub.create_repo(name, private=True, exist_ok=True)
+        files = [CARD, CONFIG, MODEL]
+        hub.upload_folder(repo_id=name, folder_path=folder, allow_patterns=files)
+    return f"{hub.endpoint}/{name}"
+
+
+def check_name(name: str) -> None:
+    """Reject what names no repository."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name}: expected a repository of the hub, as OWNER/NAME")
+
+
+@contextmanager
+def _friendly_hub_errors(name: str) -> Iterator[None]:
+    """An error of the hub or of the network becomes one line, without the token."""
+    try:
+        yield
+    except Exception as problem:  # of the hub, its client, or the network: many kinds
+        if is_full(problem):
+            raise
+        text = " ".join(str(problem).split())[:300] or type(problem).__name__
+        text = text.replace(get_token() or "\0", "…")
+        raise InputError(f"{name}: the hub could not do it ({text})") from None

@@ -4,28 +4,31 @@
     FOLDER/part-000012.parquet   a chunk, complete or absent
 
 A killed process loses the chunk in work; the same command resumes with what is left. Processes of
-a launcher share a folder: each makes every n-th chunk. Programs that read a folder of Parquet files
-as one table ignore names that begin with `_`.
+a launcher share a folder: each makes every n-th chunk. Ray hands chunks to actors, restarts those
+that died and gives them the chunk again; images and folder must be available on every machine.
+Programs that read a folder of Parquet files as one table ignore names that begin with `_`.
 """
 
 import hashlib
 import json
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from g2netpl.images.sources import Catalogue, images_at
 from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
-from g2netpl.runs.classifier import OnBatch
+from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, UserError
 from g2netpl.utils.files import (
     check_no_links,
     friendly_os_errors,
@@ -39,8 +42,6 @@ FEWEST, MOST = 1 << 10, 10 << 10  # images of a chunk; whole batches, so that sc
 _CHUNKS = 1_000  # that a list is cut into, unless they would be too small or too large
 _ALL_BAD = 100  # images, all of them unreadable: the folder is probably not there
 _LISTED = 10  # images that cannot be read
-
-ScoreEach = Callable[..., Iterator[Scores]]  # as `Classifier.score_each`; NaN if unreadable
 
 
 class Chunk(NamedTuple):
@@ -71,8 +72,7 @@ def digest(chunks: Sequence[Chunk]) -> str:
     """SHA-256 of the names, the known labels and the cuts."""
     sha256 = hashlib.sha256()
     for chunk in chunks:
-        sha256.update(f"{len(chunk.images)}\0".encode())
-        sha256.update("\0".join(chunk.images).encode())
+        sha256.update(f"{len(chunk.images)}\0".encode() + "\0".join(chunk.images).encode())
         if chunk.known is not None:
             sha256.update(np.ascontiguousarray(chunk.known).data)
     return sha256.hexdigest()
@@ -84,7 +84,7 @@ class ChunkResult(NamedTuple):
     number: int
     columns: Mapping[str, Any]
     counts: Mapping[str, int]
-    unreadable: Sequence[str]  # images, with why
+    unreadable: Sequence[str]
 
 
 @dataclass
@@ -94,11 +94,10 @@ class Totals:
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
 
-    def add(self, result: ChunkResult) -> ChunkResult:
+    def add(self, result: ChunkResult) -> None:
         """Count one more chunk."""
         self.counts.update(result.counts)
         self.unreadable += result.unreadable[: _LISTED - len(self.unreadable)]
-        return result
 
     @property
     def readable(self) -> int:
@@ -106,22 +105,66 @@ class Totals:
         return self.counts["images"] - self.counts["unread"]
 
 
-class ChunkMaker(Protocol):
-    """Makes a table of each chunk, such as a classifier that scores it."""
+class ImageFinder:
+    """Paths of images by their names: as given, or by exact names at an address.
+
+    An image that is not there is unreadable. Another process looks at the address itself.
+    """
+
+    def __init__(self, address: str, paths: Mapping[str, str] | None = None) -> None:
+        self.address, self.paths = address, paths
+
+    @cached_property
+    def images(self) -> Catalogue:
+        """All images at the address."""
+        return images_at(self.address)
+
+    def __call__(self, names: Sequence[str]) -> list[str]:
+        """Their paths."""
+        if self.paths is not None:
+            return [self.paths[name] for name in names]
+        return self.images.find(names, exactly=True).paths
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those that are not there."""
+        return [names[row] for row in self.images.find(names, exactly=True).missing]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ImageFinder, (self.address, self.paths)
+
+
+@dataclass(frozen=True)
+class ChunkMaker(ABC):
+    """Makes a table of each chunk by a classifier, of `count` images in all."""
+
+    classifier: Classifier
+    find: ImageFinder
+    count: int
+    workers: int
+    thresholds: Thresholds
 
     @property
+    @abstractmethod
     def kinds(self) -> Mapping[str, str]:
         """The columns, see `labels.io.writing.write_columns`."""
-        ...
 
     @property
-    def depends(self) -> Mapping[str, Any]:
+    def depends(self) -> dict[str, Any]:
         """What the results depend on next to the images, by what people call it."""
-        ...
+        return {"classifier": self.classifier.digest, "thresholds": self.thresholds.to_json()}
 
-    def make(self, chunks: Iterable[Chunk], on_batch: OnBatch = None) -> Iterator[ChunkResult]:
-        """One chunk after the other; they are taken as they are needed."""
-        ...
+    @abstractmethod
+    def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
+        """The columns of a chunk, and numbers that can be summed."""
+
+    def make(self, chunk: Chunk, on_batch: OnBatch = None) -> ChunkResult:
+        """The table of a chunk."""
+        paths = self.find(chunk.images)
+        scores = self.classifier.score(paths, self.workers, on_batch=on_batch, count=self.count)
+        unreadable = [paths[row] for row in np.flatnonzero(np.isnan(scores).any(axis=1))]
+        columns, counts = self.columns(chunk, scores)
+        counts |= {"images": len(paths), "unread": len(unreadable)}
+        return ChunkResult(chunk.number, columns, counts, unreadable)
 
 
 @dataclass(frozen=True)
@@ -176,64 +219,55 @@ class ChunkWriter:
         return self.folder / f"part-{number:06d}.parquet"
 
 
-class ImageFinder:
-    """Paths of images by their names: as given, or by exact names at an address.
-
-    An image that is not there is unreadable. Another process looks at the address itself.
-    """
-
-    def __init__(self, address: str, paths: Mapping[str, str] | None = None) -> None:
-        self.address, self.paths = address, paths
-
-    @cached_property
-    def images(self) -> Catalogue:
-        """All images at the address."""
-        return images_at(self.address)
-
-    def __call__(self, names: Sequence[str]) -> list[str]:
-        """Their paths."""
-        if self.paths is not None:
-            return [self.paths[name] for name in names]
-        return self.images.find(names, exactly=True).paths
-
-    def missing(self, names: Sequence[str]) -> list[str]:
-        """Those that are not there."""
-        return [names[row] for row in self.images.find(names, exactly=True).missing]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ImageFinder, (self.address, self.paths)
+class RayError(UserError):
+    """Ray could not do it."""
 
 
-class ScoredChunk(NamedTuple):
-    """A chunk, the scores of its images, and those that could not be read."""
+class _Worker:
+    """What a process of Ray does with a chunk."""
 
-    chunk: Chunk
-    scores: Scores
-    unreadable: list[str]
+    def __init__(self, writer: ChunkWriter, build: Callable[[], ChunkMaker]) -> None:
+        self.writer, self.maker = writer, build()
 
-    def result(self, columns: Mapping[str, Any], **counts: int) -> ChunkResult:
-        """With the columns that were made of it, and more counts."""
-        counts |= {"images": len(self.scores), "unread": len(self.unreadable)}
-        return ChunkResult(self.chunk.number, columns, counts, self.unreadable)
+    def make(self, chunk: Chunk) -> ChunkResult:
+        """Make a chunk and write it; only the numbers are sent back."""
+        result = self.maker.make(chunk)
+        self.writer.write(result, self.maker.kinds)
+        return result._replace(columns={})
 
 
-def score_chunks(
-    score_each: ScoreEach,
-    find: ImageFinder,
-    chunks: Iterable[Chunk],
-    count: int,
-    workers: int,
-    on_batch: OnBatch,
-) -> Iterator[ScoredChunk]:
-    """Scores of one chunk after the other, of `count` images in all."""
-    waiting: deque[tuple[Chunk, Sequence[str]]] = deque()
+def make_on_ray(
+    writer: ChunkWriter, build: Callable[[], ChunkMaker], chunks: Sequence[Chunk]
+) -> Iterator[ChunkResult]:
+    """Make chunks on the cluster of RAY_ADDRESS, or on the cores of this machine."""
+    import ray
+    from ray.util import ActorPool
 
-    def lists() -> Iterator[Sequence[str]]:
-        for chunk in chunks:
-            waiting.append((chunk, find(chunk.images)))
-            yield waiting[-1][1]
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        ray.init(log_to_driver=False, logging_level="ERROR")
+    try:
+        resources = ray.cluster_resources()
+        kind = "GPU" if resources.get("GPU") else "CPU"
+        count = min(max(1, int(resources.get(kind, 1))), len(chunks))
+        actor: Any = ray.remote(max_restarts=-1, max_task_retries=-1, **{f"num_{kind.lower()}s": 1})
+        actors = [actor(_Worker).remote(writer, build) for _ in range(count)]
+        yield from ActorPool(actors).map_unordered(
+            lambda worker, chunk: worker.make.remote(chunk), chunks
+        )
+    except ray.exceptions.RayError as problem:
+        raise _user_error(problem) from None
+    finally:
+        if is_ours:
+            ray.shutdown()
 
-    for scores in score_each(lists(), count, workers, on_batch=on_batch):
-        chunk, paths = waiting.popleft()
-        unreadable = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
-        yield ScoredChunk(chunk, scores, [paths[row] for row in unreadable])
+
+def _user_error(problem: BaseException) -> UserError:
+    """A user's mistake as a worker raised it, or what Ray reports, in a line."""
+    cause: Any = problem
+    while cause is not None:
+        if isinstance(cause, UserError):
+            return cause
+        cause = getattr(cause, "cause", None) or cause.__cause__
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return RayError(f"ray: {lines[-1][:300]}; run the same command again to resume")

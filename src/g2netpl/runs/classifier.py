@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +39,18 @@ class Classifier(ABC):
         """SHA-256 of the file that it was loaded from."""
 
     @abstractmethod
-    def score_each(
+    def score(
         self,
-        lists: Iterable[Sequence[str]],
-        count: int,
+        paths: Sequence[str],
         workers: int = 0,
         max_unreadable: int | None = None,
         on_batch: OnBatch = None,
-    ) -> Iterator[Scores]:
-        """Scores before calibration for lists of image files, `count` in all, one by one.
+        count: int = 0,
+    ) -> Scores:
+        """Scores (N, L) before calibration; NaN for images that cannot be read.
 
-        The lists are taken as they are needed. `max_unreadable` is for each of them; None: any
-        number may be unreadable.
+        `max_unreadable` of None allows any number of them. `count` images are scored in all, if
+        these are not the only ones.
         """
 
     def predict(
@@ -71,8 +71,7 @@ class Classifier(ABC):
         scores = np.zeros((0, len(self.classes)), dtype=np.float32)
         if names:
             with Work(Console(quiet=not progress), "predicting", len(names)) as work:
-                how = (workers, max_unreadable, work.advance)
-                (scores,) = self.score_each([names], len(names), *how)
+                scores = self.score(names, workers, max_unreadable, work.advance)
             scores = self.thresholds.calibrate(scores) if calibrated else scores
         return to_frame(scores, names, self.classes) if as_frame else scores
 

@@ -24,13 +24,12 @@ from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.classifier import OnBatch, to_frame
 from g2netpl.runs.run import Run
-from g2netpl.runs.single_label import keep_one
 from g2netpl.runs.thresholds import (
     ConfidentThresholds,
     Thresholds,
+    argmax_mask,
     choose,
     confident_thresholds,
-    parse_rule,
 )
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError, counted, listed
@@ -147,56 +146,60 @@ def complete(
     k = expected_positives or _expected(table.values, values)
     validation = values[table.labelled], table.values[table.labelled]
     thresholds = choose(rule, validation, values, k)
-    bounded = _wanted(thresholds, confidence)
-    by = None
-    if bounded is not None:
-        by = confident_thresholds(bounded, thresholds, validation, table.values, k)
-    if by is not None and confidence is None:
-        thresholds = by.positive
+    by = confident_thresholds(confidence, thresholds, validation, table.values, k)
     none = np.zeros(len(table), dtype=bool)
-    level = None if confidence is None else by or confidence
-    completed = fill_in(table, none, values, thresholds, k, level)
-    how = f"every label is decided by {thresholds}" if confidence is None else ""
-    return replace(completed, how=how, missing="" if by is None else by.missing)
+    return _complete(table, none, values, values, thresholds, k, by, confidence)
 
 
 def complete_run(run: Run, confidence: float | None = None) -> Completed:
     """Fill in the unknown labels of a run; with `confidence`, only confident ones."""
-    soft, raw, predicted = run.has_soft_labels(), run.soft_labels(), run.predictions()
-    observed, thresholds = run.observed(), run.thresholds
-    bounded = _wanted(thresholds, confidence)
-    by = None if bounded is None else confident_of_run(run, bounded, observed.values)
-    if by is not None and confidence is None:
-        thresholds = by.positive
-    if thresholds.overrides_pseudo_labels or by is not None:
+    observed, how = run.observed(), (run.thresholds, run.expected_positives)
+    by = confident_of_run(run, confidence, observed.values)
+    scores = run.labels.has_soft, run.soft_labels(), run.predictions()
+    return _complete(observed, *scores, *how, by, confidence)
+
+
+def _complete(
+    observed: LabelTable,
+    soft: npt.NDArray[np.bool_],
+    raw: Scores,
+    predicted: Scores,
+    thresholds: Thresholds,
+    k: float,
+    by: ConfidentThresholds | None,
+    confidence: float | None,
+) -> Completed:
+    if by is not None or thresholds.overrides_pseudo_labels:
         soft, raw = np.zeros_like(soft), predicted
+    if by is not None and confidence is None:  # a higher precision, for what is left unknown
+        thresholds = by.positive.replace(rule=f"{thresholds.rule} of what is added")
     level = None if confidence is None else by or confidence
-    parts = (observed, soft, raw, thresholds, run.expected_positives)
-    completed = fill_in(*parts, level, predicted)
-    how = _how_decided(run, thresholds, soft) if confidence is None else ""
+    completed = fill_in(observed, soft, raw, thresholds, k, level, predicted)
+    how = _how_decided(thresholds, k, soft) if confidence is None else ""
     return replace(completed, how=how, missing="" if by is None else by.missing)
 
 
 def thresholds_of_unknown(run: Run, observed: LabelMatrix) -> Thresholds:
     """What decides unobserved labels: a guaranteed precision holds among them."""
-    bounded = _wanted(run.thresholds, None)
-    by = None if bounded is None else confident_of_run(run, bounded, observed)
+    by = confident_of_run(run, None, observed)
     return run.thresholds if by is None else by.positive
 
 
 def confident_of_run(
-    run: Run, confidence: float, observed: LabelMatrix
+    run: Run, confidence: float | None, observed: LabelMatrix
 ) -> ConfidentThresholds | None:
     """From which probabilities unobserved labels are confident, if validation can tell."""
-    held_out = run.held_out.get("validation")
-    validation = None if held_out is None else (held_out.scores, held_out.truth)
-    k = run.expected_positives
-    return confident_thresholds(confidence, run.thresholds, validation, observed, k)
+    if confidence is None and not run.thresholds.is_guaranteed:
+        return None
+    part = run.held_out.get("validation")
+    validation = None if part is None else (part.scores, part.truth)
+    how = (run.thresholds, validation, observed, run.expected_positives)
+    return confident_thresholds(confidence, *how)
 
 
 def completed_by_pseudo_labels(run: Run) -> Completed:
     """The labels of a run, filled in by pseudo-labels wherever there are any."""
-    parts = (run.observed(), run.has_soft_labels(), run.soft_labels())
+    parts = (run.observed(), run.labels.has_soft, run.soft_labels())
     return fill_in(*parts, run.thresholds, run.expected_positives)
 
 
@@ -249,6 +252,14 @@ def fill_in(
     return Completed(observed, values, scores, sources.astype(np.int8), by)
 
 
+def keep_one(values: LabelMatrix, scores: npt.ArrayLike) -> LabelMatrix:
+    """Labels (N, L) with at most one positive per image, the most probable; the others are 0."""
+    best = argmax_mask(scores)
+    decided = (best & (values == POSITIVE)).any(axis=1, keepdims=True)
+    others = np.where(decided, NEGATIVE, np.where(values == POSITIVE, UNOBSERVED, values))
+    return np.where(best & decided, POSITIVE, others).astype(np.int8)
+
+
 def compare_with_truth(
     completed: Completed, files: Files, format: str | None = None, reading: ReadOptions = USUAL
 ) -> str:
@@ -270,19 +281,18 @@ def compare_with_truth(
         )
     lines = [f"against {named(files)}, {counted(int(shared.sum()), 'image')}:"]
     for name in ("soft", "predicted"):
-        asked = (sources == SOURCES.index(name)) & (known != UNOBSERVED)
-        if not asked.any():
-            continue
-        filled, positive = asked & (values != UNOBSERVED), asked & (values == POSITIVE)
-        hits, expected = positive & (known == POSITIVE), asked & (known == POSITIVE)
+        judged = (sources == SOURCES.index(name)) & (known != UNOBSERVED)
+        filled, added = judged & (values != UNOBSERVED), judged & (values == POSITIVE)
+        positive = judged & (known == POSITIVE)
         line = f"  {name}: {filled.sum():,} labels"
         if filled.any():
             line += f", {(values == known)[filled].mean():.2%} right"
-        precision = f"{hits.sum() / positive.sum():.1%} precision" if positive.any() else "none"
-        line += f"; {positive.sum():,} added positives: {precision}"
-        if expected.any():
-            line += f", {hits.sum() / expected.sum():.1%} recall"
-        lines.append(line)
+        line += f"; {added.sum():,} added positives"
+        if added.any():
+            line += f": {positive[added].mean():.1%} precision"
+        if positive.any():
+            line += f", {added[positive].mean():.1%} recall"
+        lines += [line] if judged.any() else []
     return "\n".join(lines)
 
 
@@ -310,24 +320,15 @@ def write_completed(completed: Completed, path: str | Path, on_batch: OnBatch = 
     write_columns(Path(path), kinds, rows())
 
 
-def _wanted(thresholds: Thresholds, confidence: float | None) -> float | None:
-    """The precision to guarantee: as given, or by the rule; None if neither asks for one."""
-    if confidence is None and thresholds.is_guaranteed:
-        return parse_rule(thresholds.rule)[1]
-    return confidence
-
-
-def _how_decided(run: Run, thresholds: Thresholds, soft: npt.NDArray[np.bool_]) -> str:
+def _how_decided(thresholds: Thresholds, k: float, soft: npt.NDArray[np.bool_]) -> str:
     """How every label is decided, in a line."""
-    by_k = f"so that k = {run.expected_positives:.2f} positives per image are expected"
+    by_k = f"so that k = {k:.2f} positives per image are expected"
     if thresholds.single_label:
         return "every image gets its most probable class"
-    if thresholds.is_guaranteed:  # by a higher precision, for what is left unknown
-        thresholds = replace(thresholds, rule=f"{run.thresholds.rule} of what is added")
-    if thresholds.overrides_pseudo_labels or not soft.any():
-        return f"every label is decided by {thresholds}"
-    if soft.all() or thresholds.rule == "expected":
+    if soft.any() and (soft.all() or thresholds.rule == "expected"):
         return f"every label is decided {by_k}"
+    if not soft.any():
+        return f"every label is decided by {thresholds}"
     return (
         f"{counted(int(soft.sum()), 'training image')}: pseudo-labels decide, {by_k}; "
         f"{int((~soft).sum()):,} held out: the network, by {thresholds}"

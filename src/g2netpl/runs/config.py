@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from g2netpl.labels.files import Files
 from g2netpl.labels.io import FORMATS, ReadOptions, read_aliases, read_classes
 from g2netpl.labels.io.options import Absent, Contradictions
-from g2netpl.runs.train_config import PRIORS, TrainConfig, key, path_text
+from g2netpl.runs.train_config import PRIORS, PathText, TrainConfig, key, path_text
 from g2netpl.utils.console import quoted
 from g2netpl.utils.errors import InputError, did_you_mean
 from g2netpl.utils.files import friendly_os_errors
@@ -19,32 +19,25 @@ from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.options import Options, none_from_text
 
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
-DATA_PATHS = {
-    *("labels", "images", "test_labels", "test_images", "validation_labels", "classes"),
-    *("unlabelled", "groups", "aliases"),
-}
-PATHS = DATA_PATHS | {"output", "weights", "cache", "continue_from", "prior", "names"}
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
+PATHS = SEVERAL | {
+    *("images", "test_images", "classes", "unlabelled", "groups", "aliases"),
+    *("output", "weights", "cache", "continue_from", "prior", "names"),
+}
 
 
 class DataConfig(Options):
     """Where labels and images are, and how label files are read."""
 
     labels: Files = key(
-        ...,
-        "label file of the training images, a folder of such files, or s3://…; repeat the flag "
-        "to join several",
+        ..., "label file of the training images, folder of such files, or s3://…; may be repeated"
     )
-    images: str | None = key(
-        None,
-        "folder of the images, tar shards, Parquet or s3://… (default: as the format says, else "
-        "the folder of the label file)",
+    images: PathText | None = key(
+        None, "folder of the images, tar shards, Parquet or s3://… (default: next to the labels)"
     )
-    unlabelled: str | None = key(None, "another folder of unlabelled training images")
+    unlabelled: PathText | None = key(None, "another folder of unlabelled training images")
     only_listed: bool | None = key(
-        None,
-        "leave out images that the label file does not list (default: true for VOC, COCO, NUS-"
-        "WIDE and SPML; else they are unlabelled training images)",
+        None, "no training on images that are not listed (default: for VOC, COCO, NUS-WIDE, SPML)"
     )
     missing: Literal["refuse", "leave-out"] = key(
         "refuse", "treatment of listed images that do not exist"
@@ -54,52 +47,38 @@ class DataConfig(Options):
         None, "meaning of labels that the file does not list (default: as usual in its format)"
     )
     separator: str | None = key(
-        None,
-        "separator between tags; each character of ';,' separates (default: ';' or '|')",
-        min_length=1,
+        None, "characters that separate tags, such as ';,' (default: ';' or '|')", min_length=1
     )
-    classes: str | None = key(None, "file with the allowed classes, one per line")
-    aliases: str | None = key(
+    classes: PathText | None = key(None, "file with the allowed classes, one per line")
+    aliases: PathText | None = key(
         None, "file with other names of classes, one per line: automobile = car"
     )
     contradictions: Contradictions = key(
-        "refuse",
-        "treatment of a label that is 1 in one file and 0 in another; last: the last file counts",
+        "refuse", "treatment of a label that is 1 in one file and 0 in another"
     )
     image_column: str | None = key(None, "column of image names (default: recognised)")
     tags_column: tuple[str, ...] = key(
-        (),
-        "columns of tags, separated by commas (default: labels, tags, keywords, species or the "
-        "like; else every column is a class)",
+        (), "columns of tags, separated by commas (default: by name, such as labels or keywords)"
     )
     ignore_columns: tuple[str, ...] = key((), "columns to leave out, separated by commas")
     minus_one: Absent | None = key(None, "meaning of -1 in a class column (default: rejected)")
     encoding: str | None = key(None, "encoding of CSV files, such as cp1252 (default: UTF-8)")
     tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = key(
-        None,
-        "class of a tag with levels such as animal|bird|kestrel: leaf, all, or a number "
-        "(default: leaf)",
+        None, "class of a tag such as animal|bird|kestrel: leaf, all, or a number (default: leaf)"
     )
-    test_labels: Files | None = key(
-        None, "label file of the test images; repeat the flag to join several"
+    test_labels: Files | None = key(None, "label file of the test images; may be repeated")
+    test_images: PathText | None = key(
+        None, "folder of the test images (default: that of the training images)"
     )
-    test_images: str | None = key(None, "folder of the test images (default: that of the others)")
     overlap: Literal["refuse", "allow"] = key(
         "refuse", "treatment of test images that are also training images"
     )
     validation_labels: Files | None = key(
         None, "label file of the validation images, instead of held-out training images"
     )
-    groups: str | None = key(
-        None,
-        "images that stay in one split: a CSV file with image,group, or the word folder "
-        "(default: the column group of the label file)",
+    groups: PathText | None = key(
+        None, "images that stay in one split: a CSV file with image,group, or the word folder"
     )
-
-    @field_validator(*sorted(DATA_PATHS - SEVERAL), mode="before")
-    @classmethod
-    def _text_of_path(cls, value: object) -> object:
-        return path_text(value)
 
     @field_validator(*sorted(SEVERAL), mode="before")
     @classmethod
@@ -120,7 +99,7 @@ class DataConfig(Options):
         return value
 
     _columns = field_validator("tags_column", "ignore_columns", mode="before")(
-        lambda value: (value,) if isinstance(value, str) else value if value is not None else ()
+        lambda value: (value,) if isinstance(value, str) else value or ()
     )
 
     @field_validator("encoding")
@@ -136,31 +115,18 @@ class DataConfig(Options):
 class RunConfig(DataConfig, TrainConfig):
     """One training run in a folder. Immutable; unknown keys and invalid values are rejected."""
 
-    output: str = key(..., "run folder to write")
-    continue_from: str | None = key(
-        None,
-        "reviewed run: continue from its model and pseudo-labels, with the answers of the "
-        "review as labels",
+    output: PathText = key(..., "run folder to write")
+    continue_from: PathText | None = key(
+        None, "reviewed run to continue from: its model, its pseudo-labels and the answers"
     )
-    checkpoint_minutes: float = key(
-        10, "minutes between checkpoints within an epoch; 0: none", ge=0
-    )
-    checkpoint_steps: int | None = key(
-        None, "steps between checkpoints within an epoch (default: none)", ge=1
-    )
+    checkpoint_minutes: float = key(10, "minutes between checkpoints in an epoch; 0: none", ge=0)
+    checkpoint_steps: int | None = key(None, "steps between checkpoints in an epoch", ge=1)
     log_with: tuple[str, ...] = key(
-        (),
-        "trackers, separated by commas: tensorboard, mlflow, wandb, trackio, each with :WHERE "
-        "if needed",
+        (), "trackers, separated by commas: tensorboard, mlflow, wandb, trackio; name:WHERE"
     )
 
     _trackers = field_validator("log_with", mode="before")(lambda value: parse_trackers(value))
     _no_steps = field_validator("checkpoint_steps", mode="before")(none_from_text)
-
-    @field_validator("output", "continue_from", mode="before")
-    @classmethod
-    def _text_of_output(cls, value: object) -> object:
-        return path_text(value)
 
     def reading(self, images: str | None = None) -> ReadOptions:
         """How label files are read; their images may be in a folder of their own."""
@@ -200,20 +166,18 @@ def _keys_of_file(path: Path) -> dict[str, Any]:
             values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{path}: not valid TOML ({problem})") from None
+
+    def beside(value: Any) -> Any:  # addresses and wrong values stay as they are
+        if isinstance(value, list):
+            return [beside(item) for item in value]
+        is_local = isinstance(value, str) and value and not is_address(value)
+        return str(path.parent / value) if is_local else value
+
     for name in PATHS & set(values):
-        if is_path(name, values[name]):
-            values[name] = _beside(path, values[name])
+        values[name] = beside(values[name]) if is_path(name, values[name]) else values[name]
     if not isinstance(values.get("options", {}), dict):
         raise InputError(f"{path}: options: expected a table [options] of key = value lines")
     return values
-
-
-def _beside(path: Path, value: Any) -> Any:
-    """A path in a TOML file, or each of several; addresses and wrong values stay as they are."""
-    if isinstance(value, list):
-        return [_beside(path, item) for item in value]
-    is_path = isinstance(value, str) and value and not is_address(value)
-    return str(path.parent / value) if is_path else value
 
 
 TRACKERS = ("tensorboard", "mlflow", "wandb", "trackio")

@@ -1,28 +1,36 @@
-"""Export the network of a run as a bundle (see bundle.py), checked before it is written.
+"""Export the network of a run as a bundle (see bundle.py), with its model card.
 
 onnxruntime and PyTorch score the same images, from files to calibrated scores. If any score
-differs by more than 1e-4, no file is written.
+differs by more than 1e-4, no file is written. The card is the template card.md.
 """
 
 import hashlib
 import json
+import re
+import shlex
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from huggingface_hub import EvalResult, ModelCardData
+from jinja2 import Environment
 from PIL import Image
 from torch import Tensor, nn
 
 from g2netpl import __version__
+from g2netpl.core.methods import METHODS
 from g2netpl.core.models import Model
+from g2netpl.images.check import class_counts
 from g2netpl.images.features import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
-from g2netpl.runs.bundle import INPUT, KEY, LARGEST, OUTPUT, Contents, open_bundle
+from g2netpl.runs.bundle import INPUT, KEY, LARGEST, OUTPUT, SCHEME, Contents, open_bundle
+from g2netpl.runs.records import Metrics
 from g2netpl.runs.run import Run
+from g2netpl.runs.tables import SPLITS
 from g2netpl.utils.console import shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import write_bytes, writing
@@ -33,6 +41,13 @@ _OF_DATA = ("fingerprints", "images", "training_images", "observed_fraction", "c
 _OF_CONFIG = {
     *("setting", "method", "options", "backbone", "pretrained", "mode", "hidden"),
     *("epochs", "batch_size", "seed"),
+}
+_METRICS = {
+    "mAP": "mean_average_precision",
+    "precision": "precision",
+    "recall": "recall",
+    "F1": "f1",
+    "accuracy": "accuracy",  # if each image has one class
 }
 
 
@@ -50,12 +65,10 @@ class BytesToScores(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """As `ImageSource` and `predict_all` do it."""
         inputs = pixels.permute(0, 3, 1, 2).sub(self.mean).div(self.std)
-        logits: Tensor = self.model.predict(inputs)
-        return logits.sigmoid()
+        return self.model.predict(inputs).sigmoid()
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(NamedTuple):
     """What was written, and how well it agrees."""
 
     contents: Contents
@@ -66,15 +79,14 @@ class Exported:
 
 
 def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
-    """Write a bundle; it is checked on `photos`, or else on drawn pictures."""
-    path = Path(path)
+    """Write a bundle; it is checked on `photos`, or else on generated pictures."""
+    path, contents = Path(path), describe(run)
     if run.prior_kind == "scores":
         raise InputError(
             f"{run.folder}: was trained with --prior FILE, whose scores a bundle cannot hold; "
             "train with --prior names or none"
         )
-    contents = describe(run)
-    content = _serialised(run, contents)
+    content = _serialized(run, contents)
     difference, images = _difference(run, content, path, photos)
     if not difference <= TOLERANCE:
         raise InputError(
@@ -83,96 +95,159 @@ def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
         )
     with writing(path):
         write_bytes(path, content)
-    digest = hashlib.sha256(content).hexdigest()
-    return Exported(contents, digest, len(content), difference, images)
+    sha256 = hashlib.sha256(content).hexdigest()
+    return Exported(contents, sha256, len(content), difference, images)
 
 
 def describe(run: Run) -> Contents:
     """All that using the network takes, and what it was trained on; no path of this machine."""
     about, config = run.about, run.config
+    training = {key: about["data"][key] for key in _OF_DATA} | config.model_dump(include=_OF_CONFIG)
+    training |= {key: run.result[key] for key in ("validation_map", "test_map")}
+    for name in ("labels", "test_labels", "weights"):
+        given = getattr(config, name)
+        training[name] = None if given is None else file_names(given)
+    training |= {"expected_positives": run.expected_positives, "versions": about["versions"]}
     return Contents(
         classes=run.classes,
         image_size=config.image_size,
         mean=run.mean,
         std=run.std,
-        **cast(Any, run.thresholds.to_json()),
-        training={
-            "labels": file_names(config.labels),
-            "test_labels": None if config.test_labels is None else file_names(config.test_labels),
-            **{key: about["data"][key] for key in _OF_DATA},
-            **config.model_dump(include=_OF_CONFIG),
-            "expected_positives": run.expected_positives,
-            "weights": None if config.weights is None else Path(config.weights).name,
-            "validation_map": run.result["validation_map"],
-            "test_map": run.result["test_map"],
-            "versions": about["versions"],
-        },
+        training=training,
+        **run.thresholds.to_json(),
     )
 
 
-def file_names(files: Files) -> str:
-    """The names of label files, without their folders."""
-    return shown(named(of_each(files, lambda path: Path(path).name)))
+def file_names(paths: Files) -> str:
+    """The names of files, without their folders."""
+    return shown(named(of_each(paths, lambda path: Path(path).name)))
 
 
-def _serialised(run: Run, contents: Contents) -> bytes:
-    """The content of the file."""
+def _serialized(run: Run, contents: Contents) -> bytes:
+    """The content of the file, without the exporter's notes, which name files of this machine."""
     import onnx
 
     size = run.config.image_size
-    graph = BytesToScores(run.model, run.mean, run.std).eval()
-    pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)
-    model = onnx_graph(graph, pixels, INPUT, OUTPUT)
+    network = BytesToScores(run.model, run.mean, run.std).eval()
+    model = onnx_graph(network, torch.zeros(2, size, size, 3, dtype=torch.uint8), INPUT, OUTPUT)
     if model.ByteSize() > LARGEST - 2**20:
-        raise InputError(
-            f"{run.folder}: the network has over 2 GB, which one ONNX file cannot hold"
-        )
-    _remove_origin(model)
+        raise InputError(f"{run.folder}: the network has over 2 GB, too much for one ONNX file")
+    graph = model.graph
+    parts = (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    for part in (*parts, graph, model):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
     model.producer_name, model.producer_version = "g2netpl", __version__
-    text = json.dumps(contents.model_dump(mode="json"), ensure_ascii=False)
+    text = json.dumps(contents.to_json(), ensure_ascii=False)
     onnx.helper.set_model_props(model, {KEY: text})
     onnx.checker.check_model(model)
     body: bytes = model.SerializeToString(deterministic=True)
     return body
 
 
-def _remove_origin(model: Any) -> None:
-    """Remove the notes of the exporter, which name files of this machine."""
-    graph = model.graph
-    parts = (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer)
-    for part in (*parts, graph, model):
-        part.ClearField("metadata_props")
-        part.ClearField("doc_string")
-
-
 def _difference(run: Run, content: bytes, path: Path, photos: Sequence[str]) -> tuple[float, int]:
     """The largest difference of scores, before and after calibration, and over how many images."""
-    bundle = open_bundle(content, path)
     with tempfile.TemporaryDirectory() as folder:
         paths = list(photos) or _generate(Path(folder), _GENERATED)
-        scores = [
+        ours, theirs = (
             classifier.predict(paths, max_unreadable=len(paths), calibrated=False)
-            for classifier in (run, bundle)
-        ]
-    unreadable = [np.isnan(values).any(axis=1) for values in scores]
-    if unreadable[0].all():
+            for classifier in (run, open_bundle(content, path))
+        )
+    readable = ~np.isnan(ours).any(axis=1)
+    if not readable.any():
         raise InputError("--images: none of the photos to check with can be read")
-    if (unreadable[0] != unreadable[1]).any():
-        return np.inf, 0
-    ours, theirs = (values[~unreadable[0]] for values in scores)
+    ours, theirs = ours[readable], theirs[readable]
     calibrated = run.thresholds.calibrate(ours) - run.thresholds.calibrate(theirs)
     return float(max(np.abs(ours - theirs).max(), np.abs(calibrated).max())), len(ours)
 
 
 def _generate(folder: Path, count: int) -> list[str]:
-    """Pictures of soft random shapes with some noise, of several sizes, always the same."""
+    """Pictures of soft random shapes, of several sizes, always the same."""
     random = np.random.default_rng(0)
-    paths = []
-    for number in range(count):
-        shapes = Image.fromarray(random.integers(0, 256, (5, 7, 3), dtype=np.uint8))
+    paths = [str(folder / f"{number}.png") for number in range(count)]
+    for path in paths:
+        shapes = Image.fromarray(random.integers(0, 256, (9, 9, 3), dtype=np.uint8))
         width, height = (int(side) for side in random.integers(80, 400, 2))
-        pixels = np.asarray(shapes.resize((width, height), Image.Resampling.BICUBIC)).astype(int)
-        noisy = (pixels + random.integers(-20, 21, pixels.shape)).clip(0, 255).astype(np.uint8)
-        paths.append(str(folder / f"{number}.png"))
-        Image.fromarray(noisy).save(paths[-1])
+        shapes.resize((width, height), Image.Resampling.BICUBIC).save(path)
     return paths
+
+
+def make_card(
+    run: Run,
+    exported: Exported,
+    file: str,
+    license: str | None = None,
+    name: str | None = None,
+    hub: str | None = None,
+) -> str:
+    """The card as Markdown; `file` is the bundle, `hub` the repository on the hub, if any."""
+    contents, name = exported.contents, name or Path(file).stem
+    training = contents.training
+    splits = {split: run.evaluation[split] for split in SPLITS if split in run.evaluation}
+    environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
+    environment.filters["text"] = as_text
+    template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
+    method = training["method"]
+    return environment.from_string(template).render(
+        name=name,
+        file=file,
+        head=_head(run, contents, splits, name, license),
+        argument=shlex.quote(file if hub is None else f"{SCHEME}{hub}"),
+        literal=json.dumps(file),
+        license=license,
+        key=KEY,
+        input=INPUT,
+        output=OUTPUT,
+        about=contents,
+        training=training,
+        exported=exported,
+        summary=METHODS[method].summary if method in METHODS else "a method of a plugin",
+        epochs=len(run.history),
+        metrics=_METRICS,
+        splits=splits,
+        classes=class_counts(run.observed()),
+    )
+
+
+def _head(
+    run: Run, contents: Contents, splits: Mapping[str, Metrics], name: str, license: str | None
+) -> str:
+    """What the hub reads at the top of a card, as YAML; a split without results is left out."""
+    is_short = license is None or re.fullmatch(r"[A-Za-z0-9.-]+", license)
+    training, validation = contents.training, run.config.validation_labels
+    data = {
+        "validation": training["labels"] if validation is None else file_names(validation),
+        "test": training["test_labels"] or training["labels"],
+    }
+    kind = "Image" if contents.single_label else "Multi-label image"
+    results = [
+        EvalResult(
+            task_type="image-classification",
+            task_name=f"{kind} classification",
+            dataset_type=data[split],
+            dataset_name=data[split],
+            dataset_split=split,
+            metric_type=metric if metric == "mAP" else metric.lower(),
+            metric_name=metric,
+            metric_value=round(value, 4),
+        )
+        for split, metrics in splits.items()
+        for metric, key in _METRICS.items()
+        if isinstance(value := metrics.get(key), float)
+    ]
+    head = ModelCardData(
+        license=(license or "unknown").lower() if is_short else "other",
+        license_name=None if is_short else license,
+        library_name="onnx",
+        pipeline_tag="image-classification",
+        tags=["multi-label", "partial-labels", "g2netpl"],
+        metrics=sorted({result.metric_type for result in results}) or None,
+        model_name=name,
+        eval_results=results or None,
+    )
+    return str(head.to_yaml())
+
+
+def as_text(value: object) -> str:
+    """A value that Markdown and its tables show as it is, in one line."""
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(str(value).split()))

@@ -5,20 +5,17 @@ class without a known negative cannot be ranked and is left out of every mean. A
 fractions in [0, 1].
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_class
-from g2netpl.runs.single_label import accuracy, argmax_mask
+from g2netpl.runs.thresholds import argmax_mask
 from g2netpl.utils.errors import InputError
 
-_COLUMNS = 16  # that are copied at once, since they are next to each other in memory
 
-
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """Metrics of scores against truth."""
 
     mean_average_precision: float  # classes without a positive count 0, as in the protocol
@@ -36,36 +33,26 @@ def average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArra
     Tied scores are one threshold, as in scikit-learn. The precision at a positive is the fraction
     of positives among the known labels that score no less, read from two sorted lists.
     """
-    return _per_class(*_checked(scores, truth))
-
-
-def _per_class(
-    values: npt.NDArray[np.floating], labels: npt.NDArray[np.integer]
-) -> npt.NDArray[np.float64]:
+    values, labels = _checked(scores, truth)
     precisions = np.full(values.shape[1], np.nan)
-    for first in range(0, len(precisions), _COLUMNS):
-        block = slice(first, first + _COLUMNS)
-        columns = zip(values[:, block].T.copy(), labels[:, block].T.copy(), strict=True)
-        for place, (column, label) in enumerate(columns, start=first):
-            positives = np.sort(column[label == POSITIVE])
-            known = np.sort(column[label != UNOBSERVED])
-            if 0 < len(positives) < len(known):
-                above = len(positives) - np.searchsorted(positives, positives)
-                precisions[place] = (
-                    above / (len(known) - np.searchsorted(known, positives))
-                ).mean()
+    columns = zip(values.T.copy(), labels.T.copy(), strict=True)  # contiguous: faster to sort
+    for column, (score, label) in enumerate(columns):
+        positives, known = np.sort(score[label == POSITIVE]), np.sort(score[label != UNOBSERVED])
+        if 0 < len(positives) < len(known):
+            above = len(positives) - np.searchsorted(positives, positives)
+            precisions[column] = (above / (len(known) - np.searchsorted(known, positives))).mean()
     return precisions
 
 
 def mean_average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float:
     """mAP as in the protocol: a class without a positive counts 0."""
     values, labels = _checked(scores, truth)
-    return _mean(_per_class(values, labels), labels)
+    return _mean(average_precision(values, labels), labels)
 
 
 def _mean(precisions: npt.NDArray[np.float64], labels: npt.NDArray[np.integer]) -> float:
-    counted = np.nan_to_num(precisions, nan=0.0)[(labels == NEGATIVE).any(axis=0)]
-    return float(counted.mean()) if len(counted) else 0.0
+    ranked = np.nan_to_num(precisions)[(labels == NEGATIVE).any(axis=0)]
+    return float(ranked.mean()) if len(ranked) else 0.0
 
 
 def evaluate(
@@ -80,24 +67,30 @@ def evaluate(
     of an image is proposed, and the fraction that is right is the accuracy.
     """
     values, labels = _checked(scores, truth)
-    precisions = _per_class(values, labels)
+    precisions = average_precision(values, labels)
     present = precisions[~np.isnan(precisions)]
     chosen = (values >= np.asarray(threshold)) & (labels != UNOBSERVED)
     if single_label:
         chosen &= argmax_mask(values)
-    positive = labels == POSITIVE
-    hits = int(np.sum(chosen & positive))
-    precision = hits / max(int(chosen.sum()), 1)
-    recall = hits / max(int(positive.sum()), 1)
+    hits, positives = int((chosen & (labels == POSITIVE)).sum()), int((labels == POSITIVE).sum())
+    precision, recall = hits / max(int(chosen.sum()), 1), hits / max(positives, 1)
     return Evaluation(
         mean_average_precision=_mean(precisions, labels),
         mean_over_present=float(present.mean()) if len(present) else 0.0,
-        average_precision=tuple(float(value) for value in precisions),
+        average_precision=tuple(precisions.tolist()),
         precision=precision,
         recall=recall,
         f1=2 * precision * recall / max(precision + recall, 1e-12),
         accuracy=accuracy(values, labels) if single_label else None,
     )
+
+
+def accuracy(scores: npt.ArrayLike, truth: npt.NDArray[np.integer]) -> float | None:
+    """The fraction of images whose most probable class is right; None if no class is known."""
+    values = np.asarray(scores)
+    rows = ((truth == POSITIVE).sum(axis=1) == 1) & ~np.isnan(values).any(axis=1)
+    right = truth[rows][argmax_mask(values[rows])] == POSITIVE
+    return float(right.mean()) if rows.any() else None
 
 
 def can_rank(truth: LabelMatrix) -> bool:
@@ -123,8 +116,6 @@ def _checked(
             f"got {values.shape} and {labels.shape}"
         )
     missing = np.isnan(values)
-    if missing.any():
-        if (missing.any(axis=1) != missing.all(axis=1)).any():
-            raise InputError("evaluation: scores contain NaN")
-        values, labels = np.where(missing, 0.0, values), np.where(missing, UNOBSERVED, labels)
-    return values, labels
+    if (missing.any(axis=1) != missing.all(axis=1)).any():
+        raise InputError("evaluation: scores contain NaN")
+    return np.where(missing, 0, values), np.where(missing, UNOBSERVED, labels)

@@ -52,12 +52,12 @@ def check_output_dir(
             "--output"
         )
     if not overwrite:
-        content, way = "is not empty", "choose another --output"
+        content = "is not empty; choose another --output"
         if command in _RESUMED:
-            done = (folder / _RESUMED[command]).is_file()
-            content = f"holds a {'finished' if done else 'unfinished'} run of 'g2netpl {command}'"
-            way = way if done else "go on with --resume"
-        raise InputError(f"{folder}: {content}; {way}, or start again with --overwrite")
+            content = f"holds an unfinished run of 'g2netpl {command}'; resume it with --resume"
+            if (folder / _RESUMED[command]).is_file():
+                content = f"holds a finished run of 'g2netpl {command}'; choose another --output"
+        raise InputError(f"{folder}: {content}, or start again with --overwrite")
     for path in (os.curdir, *inputs):
         if Path(path).resolve().is_relative_to(folder.resolve()):
             raise InputError(
@@ -114,22 +114,24 @@ def _check_same(
         by = before["command"]
         raise InputError(f"{folder}: was written by 'g2netpl {by}', not by {command}")
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
-    if not changed:
-        return
-    grown = [
-        key for key in lists if f"{now.get(key)},".startswith(f"{before.get(key) or now.get(key)},")
-    ]
-    changed = [key for key in changed if key not in grown]
-    if not changed:
+    other = [key for key in changed if key not in lists or not _grew(before[key], now[key])]
+    if other:
+        other = [key for key in other if key != "fingerprints"] or other  # flags explain them
+        names = {"what": "WHAT", "label_format": "--format", "fingerprints": "content of the data"}
+        flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in other)
+        hint = " (more may be added behind)" if set(other) <= set(lists) else ""
+        raise InputError(
+            f"{folder}: other {flags} than it began with{hint}; choose another --output"
+        )
+    if changed:
         for name in RESULTS:  # they lack what was added
             (folder / name).unlink(missing_ok=True)
         write_json(folder / RUN, {**before, **now})
-        return
-    changed = [key for key in changed if key != "fingerprints"] or changed  # flags explain them
-    names = {"what": "WHAT", "label_format": "--format", "fingerprints": "content of the data"}
-    flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
-    hint = " (more may be added behind)" if set(changed) <= set(lists) else ""
-    raise InputError(f"{folder}: other {flags} than it began with{hint}; choose another --output")
+
+
+def _grew(before: str | None, now: str | None) -> bool:
+    """Whether a comma-separated text became longer."""
+    return f"{now},".startswith(f"{now if before is None else before},")
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
@@ -137,8 +139,7 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
 
     Returns which versions of packages differ, in words.
     """
-    before = read_training(folder)
-    now = json.loads(json.dumps(description))  # tuples become lists, as in the file
+    before, now = read_training(folder), json.loads(json.dumps(description))  # lists, as in a file
     began, config, data = before["config"], now["config"], before["data"]
     changed = sorted(
         key
@@ -146,22 +147,22 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
         if began.get(key) != config[key]
         and (key not in PATHS or _relative(began, key) != _relative(config, key))
     )
-    prints = now["data"]["fingerprints"]
-    parts = [part for part in prints if data["fingerprints"].get(part) != prints[part]]
-    changed += [f"the {part} labels" for part in parts]
-    for what, old, new in (
-        ("the classes", before["classes"], now["classes"]),
-        ("the weights of the backbone", before["weights"], now["weights"]),
-        ("the model of the earlier run", data["earlier_model"], now["data"]["earlier_model"]),
-    ):
-        changed += [what] if old != new else []
+    old, new = data["fingerprints"], now["data"]["fingerprints"]
+    changed += [f"the {split} labels" for split in new if old.get(split) != new[split]]
+    changed += ["the classes"] if before["classes"] != now["classes"] else []
+    changed += ["the weights of the backbone"] if before["weights"] != now["weights"] else []
+    if data["earlier_model"] != now["data"]["earlier_model"]:
+        changed.append("the model of the earlier run")
     if changed:
         raise InputError(
             f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
         )
-    versions = before["versions"]
-    other = (name for name, version in now["versions"].items() if versions.get(name) != version)
-    return ", ".join(f"{name} {versions.get(name)} → {now['versions'][name]}" for name in other)
+    was, versions = before["versions"], now["versions"]
+    return ", ".join(
+        f"{name} {was.get(name)} → {versions[name]}"
+        for name in versions
+        if was.get(name) != versions[name]
+    )
 
 
 def _relative(config: dict[str, Any], key: str) -> Files | None:

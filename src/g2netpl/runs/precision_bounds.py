@@ -99,25 +99,13 @@ def missing_labels(columns: Sequence[Column], target: float, limits: Sequence[fl
     never = [column for column, limit in zip(columns, limits, strict=True) if limit is None]
     if not never:
         return ""
-    needed = int(fewest_labels(target))
-    best = max(_best_bound(*column) for column in (*never, pool(never)))
-    _, labels = max(never, key=lambda column: column[1].sum())
-    positives, photos = int(labels.sum()), "more photos"
-    if 0 < positives < needed:
-        more = math.ceil(len(labels) * (needed - positives) / positives)
-        photos = f"at least {more:,} photos more"
+    positives = max(int(labels.sum()) for _, labels in never)
     return (
         f"{len(never)} of {len(columns)} classes get no positives: precision {target:.2g} needs "
-        f"{needed} validation positives of a class or more, all of them right. The most frequent "
-        f"of these classes has {positives}, and the best bound so far is {best:.2f}. Label "
-        f"{photos} in full, with g2netpl review --ask photos or for --validation-labels, or ask "
-        "for less"
+        f"{int(fewest_labels(target))} validation positives of a class or more, all of them right; "
+        f"the most frequent of these classes has {positives}. Label more photos in full, with "
+        "g2netpl review --ask photos or for --validation-labels, or ask for less"
     )
-
-
-def _best_bound(scores: Floats, labels: Floats) -> float:
-    _, hits, chosen = ranked_scores(scores, labels)
-    return float(lower_bound(hits, chosen).max(initial=0.0))
 
 
 def known_columns(scores: npt.ArrayLike, truth: npt.NDArray[np.int8]) -> list[Column]:

@@ -1,6 +1,6 @@
 """Tables of predictions and completed labels, as columns that `chunks` or one file takes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,53 +16,39 @@ from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.text import beginning, read_text
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.runs.bundle import load_bundle
-from g2netpl.runs.chunks import Chunk, ChunkResult, ImageFinder, ScoredChunk, score_chunks
-from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.bundle import is_bundle, load_bundle
+from g2netpl.runs.chunks import Chunk, ChunkMaker
+from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.completion import Completed, fill_in
-from g2netpl.runs.hub import is_bundle
 from g2netpl.runs.prior import read_scores
 from g2netpl.runs.run import Run, load_run
-from g2netpl.runs.thresholds import ConfidentThresholds, Thresholds
+from g2netpl.runs.thresholds import ConfidentThresholds
 from g2netpl.utils import launch as launched
+from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 
 
-def load_classifier(name: str, device: str = "cpu", prior: str | None = None) -> Classifier:
+def load_classifier(
+    name: str, device: str = "cpu", prior: str | None = None, images: str = ""
+) -> Classifier:
     """A bundle, or the run in a folder; `auto` uses a GPU if there is one.
 
-    `prior` is a file with the scores of the images, for a run that was trained with one.
+    `prior` is a file with the scores of `images`, for a run that was trained with one.
     """
-    is_with_scores = not is_bundle(name) and Run.open(name).prior_kind == "scores"
-    if prior is not None and not is_with_scores:
+    if prior is not None and (is_bundle(name) or Run.open(name).prior_kind != "scores"):
         raise InputError(f"--prior: {name} was not trained with a file of scores; leave it out")
     if is_bundle(name):
         return load_bundle(name)
     run = load_run(name)
     if prior is not None:
-        run = replace(run, prior=read_scores(prior, run.classes))
+        run = replace(run, prior=replace(read_scores(prior, run.classes), root=images))
     if device == "auto":
         run.model.to(launched.device_of(device))
     return run
 
 
 @dataclass(frozen=True)
-class _ScoringMaker:
-    """A classifier at work on images of which there are `count` in all."""
-
-    classifier: Classifier
-    find: ImageFinder
-    count: int
-    workers: int
-    thresholds: Thresholds
-
-    def _scored(self, chunks: Iterable[Chunk], on_batch: OnBatch) -> Iterator[ScoredChunk]:
-        how = (chunks, self.count, self.workers, on_batch)
-        return score_chunks(self.classifier.score_each, self.find, *how)
-
-
-@dataclass(frozen=True)
-class Predictor(_ScoringMaker):
+class Predictor(ChunkMaker):
     """A row per image: its labels as tags, and a score per class."""
 
     with_scores: bool
@@ -75,25 +61,23 @@ class Predictor(_ScoringMaker):
 
     @property
     def depends(self) -> dict[str, Any]:
-        """What other results would depend on."""
-        about = {"classifier": self.classifier.digest, "scores": self.with_scores}
-        return {**about, "thresholds": self.thresholds.to_json()}
+        """What the results depend on."""
+        return {**super().depends, "scores": self.with_scores}
 
-    def make(self, chunks: Iterable[Chunk], on_batch: OnBatch = None) -> Iterator[ChunkResult]:
-        """One chunk after the other."""
+    def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
+        """Names, tags and scores."""
         classes = self.classifier.classes
-        mark = tag_separator(classes, self.with_scores)
-        for scored in self._scored(chunks, on_batch):
-            scores = self.thresholds.calibrate(scored.scores)
-            decided = self.thresholds.decide(scores)
-            columns = {"image": [*scored.chunk.images], "labels": join_tags(classes, decided, mark)}
-            if self.with_scores:
-                columns |= zip(classes, scores.round(4).T, strict=True)
-            yield scored.result(columns, labels=int(decided.sum()))
+        scores = self.thresholds.calibrate(scores)
+        decided = self.thresholds.decide(scores)
+        tags = join_tags(classes, decided, tag_separator(classes, self.with_scores))
+        columns = {"image": [*chunk.images], "labels": tags}
+        if self.with_scores:
+            columns |= zip(classes, scores.round(4).T, strict=True)
+        return columns, {"labels": int(decided.sum())}
 
 
 @dataclass(frozen=True)
-class Completer(_ScoringMaker):
+class Completer(ChunkMaker):
     """A row per image and a column per class: 1 or 0, as observed or else by prediction."""
 
     k: float
@@ -106,29 +90,24 @@ class Completer(_ScoringMaker):
 
     @property
     def depends(self) -> dict[str, Any]:
-        """What other results would depend on."""
-        about = {"classifier": self.classifier.digest, "thresholds": self.thresholds.to_json()}
-        number = isinstance(self.confidence, float)
-        return {**about, "confidence": self.confidence if number else str(self.confidence)}
+        """What the results depend on."""
+        is_number = isinstance(self.confidence, float)
+        confidence = self.confidence if is_number else str(self.confidence)
+        return {**super().depends, "confidence": confidence}
 
-    def make(self, chunks: Iterable[Chunk], on_batch: OnBatch = None) -> Iterator[ChunkResult]:
-        """One chunk after the other."""
-        for scored in self._scored(chunks, on_batch):
-            images, known = scored.chunk.images, scored.chunk.known
-            assert known is not None
-            observed = LabelTable(images, self.classifier.classes, known)
-            no_pseudo_labels = np.zeros(len(observed), dtype=bool)
-            how = (scored.scores, self.thresholds, self.k, self.confidence)
-            values = fill_in(observed, no_pseudo_labels, *how).values
-            columns: dict[str, Any] = {"image": list(images)}
-            for name, labels in zip(observed.classes, values.T, strict=True):
-                columns[name] = np.ma.masked_array(labels, labels == UNOBSERVED)
-            yield scored.result(
-                columns,
-                observed=observed.known,
-                known=int((values != UNOBSERVED).sum()),
-                positives=int((values == POSITIVE).sum()),
-            )
+    def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
+        """Names and labels."""
+        assert chunk.known is not None
+        observed = LabelTable(chunk.images, self.classifier.classes, chunk.known)
+        no_pseudo_labels = np.zeros(len(observed), dtype=bool)
+        how = (scores, self.thresholds, self.k, self.confidence)
+        values = fill_in(observed, no_pseudo_labels, *how).values
+        columns: dict[str, Any] = {"image": list(chunk.images)}
+        for name, labels in zip(observed.classes, values.T, strict=True):
+            columns[name] = np.ma.masked_array(labels, labels == UNOBSERVED)
+        known, positives = (values != UNOBSERVED).sum(), (values == POSITIVE).sum()
+        counts = {"observed": observed.known, "known": int(known), "positives": int(positives)}
+        return columns, counts
 
 
 def write_tags(completed: Completed, path: str | Path) -> None:
@@ -166,16 +145,11 @@ def read_names(file: str) -> list[str]:
     path = ensure_local(file)
     header = beginning(path).strip() if path.is_file() else ""
     is_names_only = header.lower() in IMAGE_HEADERS
-    if not is_names_only and (path.suffix.lower() != ".txt" or _is_dataset_list(path)):
+    try:  # a .txt file may be the list of a known data set
+        is_label_file = path.suffix.lower() != ".txt" or bool(find_format(path))
+    except InputError:
+        is_label_file = False
+    if is_label_file and not is_names_only:
         return list(read_labels(file, options=ReadOptions(minus_one="unobserved")).images)
     lines = read_text(path, Issues()).splitlines()[1 if is_names_only else 0 :]
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
-
-
-def _is_dataset_list(path: Path) -> bool:
-    """Whether a .txt file is a list of a known data set."""
-    try:
-        find_format(path)
-    except InputError:
-        return False
-    return True

@@ -25,6 +25,7 @@ from g2netpl.labels.class_names import (
 )
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.runs.train_config import PRIORS, TrainConfig
+from g2netpl.utils.arrays import first_line
 from g2netpl.utils.errors import InputError, did_you_mean
 
 
@@ -80,6 +81,7 @@ class ScoreTable:
 
     path: str
     scores: pd.DataFrame  # a row per image, a column per class of the run
+    root: str = ""  # the folder of the images, to which names are relative
 
     def __str__(self) -> str:
         known, classes = int(self.is_matched.sum()), self.scores.shape[1]
@@ -92,8 +94,10 @@ class ScoreTable:
 
     def q_of(self, images: Sequence[str]) -> Tensor:
         """q (N, L) of images by name or path; 0 where the table has no score."""
-        top = os.path.commonpath([os.path.dirname(name) for name in images]) if images else ""
-        names = [normalize_name(os.path.relpath(name, top) if top else name) for name in images]
+        root = os.path.join(self.root, "")
+        if not (self.root and all(name.startswith(root) for name in images)):
+            root = os.path.commonpath(map(os.path.dirname, images)) if images else ""
+        names = [normalize_name(os.path.relpath(name, root) if root else name) for name in images]
         meant = match_known(self.scores.index, names, self.path)
         rows = self.scores.rename(index=meant).reindex(names)
         return log_scores(torch.from_numpy(rows.to_numpy(np.float32)))
@@ -105,23 +109,25 @@ def read_scores(path: str, classes: Sequence[str]) -> ScoreTable:
         is_parquet = Path(path).suffix.lower() in (".parquet", ".pq")
         frame = pd.read_parquet(path) if is_parquet else pd.read_csv(path, converters={0: str})
     except (OSError, ValueError) as problem:
-        first = (str(problem).splitlines() or ["damaged"])[0]
-        raise InputError(f"{path}: cannot be read as CSV or Parquet ({first:.200})") from None
-    column = "image" if "image" in frame else str(frame.columns[0])
-    found = [name for name in classes if name in frame]
-    if not found:
-        near = did_you_mean(str(frame.columns[-1]), classes)
-        raise InputError(f"{path}: no column is a class of the labels ({near})")
-    images = frame[column].astype(str).map(normalize_name)
-    if images.duplicated().any():
-        raise InputError(f"{path}: image {images[images.duplicated()].iloc[0]!r} has two rows")
-    scores = frame[found].apply(pd.to_numeric, errors="coerce")
-    is_wrong = (scores.isna() & frame[found].notna()) | (scores < 0) | (scores > 1)
-    if is_wrong.to_numpy().any():
-        row, place = np.argwhere(is_wrong.to_numpy())[0]
-        value = frame[found].iloc[row, place]
         raise InputError(
-            f"{path}: image {images.iloc[row]!r}, class {found[place]!r}: expected a score from 0 "
-            f"to 1 or nothing, got {value!r}"
+            f"{path}: cannot be read as CSV or Parquet ({first_line(problem)})"
+        ) from None
+    frame = frame.set_index("image" if "image" in frame else frame.columns[0])
+    frame.index = frame.index.astype(str).map(normalize_name)
+    known = [name for name in classes if name in frame]
+    if not known:
+        near = did_you_mean(str(frame.columns[-1]), classes) if len(frame.columns) else "none"
+        raise InputError(f"{path}: no column is a class of the labels ({near})")
+    if frame.index.has_duplicates:
+        name = frame.index[frame.index.duplicated()][0]
+        raise InputError(f"{path}: image {name!r} has two rows")
+    given = frame[known]
+    scores = given.apply(pd.to_numeric, errors="coerce")
+    is_wrong = (scores.isna() & given.notna()) | (scores < 0) | (scores > 1)
+    for row, column in np.argwhere(is_wrong.to_numpy()):
+        image, name, value = given.index[row], known[column], given.iat[row, column]
+        raise InputError(
+            f"{path}: image {image!r}, class {name!r}: expected a score from 0 to 1 or nothing, "
+            f"got {value!r}"
         )
-    return ScoreTable(path, scores.set_index(pd.Index(images)).reindex(columns=list(classes)))
+    return ScoreTable(path, scores.reindex(columns=list(classes)))

@@ -52,15 +52,8 @@ Number = FiniteFloat | None
 Record = TypeVar("Record")
 
 
-class AnyRun(TypedDict):
-    """run.json of any command."""
-
-    format: Literal[3]
-    command: str
-
-
-class Data(TypedDict):
-    """Data of a training run, in run.json."""
+class TrainingData(TypedDict):
+    """The data of a training run, in run.json."""
 
     fingerprints: dict[str, str]
     images: int
@@ -70,13 +63,13 @@ class Data(TypedDict):
     earlier_model: str | None
 
 
-class Training(AnyRun):
+class TrainingRun(TypedDict):
     """run.json of a training run."""
 
     config: Content
     asked: Content  # keys as they were given
     versions: dict[str, str]
-    data: Data
+    data: TrainingData
     classes: list[str]
     expected_positives: FiniteFloat
     annotation: Literal["sampled", "random", "complete"]
@@ -109,8 +102,8 @@ class Epoch(EquilibriumMetrics):
     images_per_second: NotRequired[float | None]
 
 
-class ResultRow(TypedDict):
-    """Settings and results of a run, in a run folder as in a comparison."""
+class Result(TypedDict):
+    """Settings and results of a run: result.json, and a row of a comparison."""
 
     method: str
     setting: str
@@ -123,20 +116,8 @@ class ResultRow(TypedDict):
     last_test_map: Number
     pseudo_label_map: Number
     undecided: Number
-
-
-class CellResult(ResultRow):
-    """A row of a comparison."""
-
     best_epoch: int | None
     seconds: Number
-
-
-class Result(ResultRow):
-    """result.json."""
-
-    best_epoch: int
-    seconds: FiniteFloat
 
 
 class Metrics(TypedDict):
@@ -168,8 +149,8 @@ def is_finished(folder: Path) -> bool:
     return (folder / RESULT).is_file()
 
 
-def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
-    """The content of run.json."""
+def read_run(folder: str | Path) -> Content:
+    """The content of run.json, of any command."""
     folder = Path(folder)
     check_no_links(folder)
     path = folder / RUN
@@ -182,10 +163,8 @@ def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
     content = parse_record(dict[str, Any], path.read_bytes(), str(path))
     if content.get("format") in (1, 2):
         raise InputError(f"{path}: a run of g2netpl 0.2, which 1.0 cannot read; train again")
-    if content.get("format") != RUN_FORMAT:
+    if content.get("format") != RUN_FORMAT or not isinstance(content.get("command"), str):
         raise InputError(f"{path}: expected a {RUN} of g2netpl, format {RUN_FORMAT}")
-    check_record(AnyRun, content, str(path))
-    check_record(kind, content, str(path))
     return content
 
 
@@ -194,7 +173,7 @@ def read_training(folder: str | Path) -> Content:
     content = read_run(folder)
     if content["command"] != "train":
         raise InputError(f"{folder}: was written by 'g2netpl {content['command']}', not by train")
-    check_record(Training, content, str(Path(folder) / RUN))
+    check_record(TrainingRun, content, str(Path(folder) / RUN))
     return content
 
 

@@ -1,15 +1,13 @@
 """A run: the one reader of a run folder; `records` names its files."""
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors.torch import load
 
@@ -17,8 +15,8 @@ from g2netpl.core.inference import predict_all
 from g2netpl.core.methods import find_method
 from g2netpl.core.models import Model, build_backbone, build_model
 from g2netpl.core.prior import prior_from_state
-from g2netpl.images.features import faster
-from g2netpl.images.loader import ImageSource, joined_sources
+from g2netpl.images.features import ENOUGH, faster
+from g2netpl.images.loader import ImageSource
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.classifier import Classifier, OnBatch, to_frame
 from g2netpl.runs.config import RunConfig
@@ -40,7 +38,7 @@ from g2netpl.runs.records import (
     read_training,
 )
 from g2netpl.runs.tables import SPLITS, HeldOut, SavedLabels, read_held_out, read_saved_labels
-from g2netpl.runs.thresholds import StoredThresholds, Thresholds
+from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import parse_record
@@ -53,6 +51,7 @@ class Run(Classifier):
     folder: Path
     about: Content  # run.json
     prior: ScoreTable | None = None  # scores of the images, if it was trained with a file of them
+    fast_models: list[Model] = field(default_factory=list, compare=False)  # for many images
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
@@ -63,15 +62,10 @@ class Run(Classifier):
         about = self.about["config"]["method"], self.about["data"]["images"], len(self.classes)
         return "Run({!r}: {}, {:,} images × {:,} classes)".format(str(self.folder), *about)
 
-    @property
-    def name(self) -> str:
-        """The name of the folder."""
-        return self.folder.resolve().name
-
     @cached_property
     def version(self) -> str:
         """A name of its network, different after each training run."""
-        return f"{self.name}-{self.digest[:8]}"
+        return f"{self.folder.resolve().name}-{self.digest[:8]}"
 
     @cached_property
     def digest(self) -> str:
@@ -86,9 +80,7 @@ class Run(Classifier):
     def check_finished(self) -> None:
         """Reject a run without results."""
         if not self.is_finished:
-            raise InputError(
-                f"{self.folder}: this run is not finished; go on with g2netpl train --resume"
-            )
+            raise InputError(f"{self.folder}: not finished; resume it with g2netpl train --resume")
 
     @cached_property
     def config(self) -> RunConfig:
@@ -125,18 +117,11 @@ class Run(Classifier):
         """What was known about the classes before any tag: names, scores or none."""
         return str(self.about["resolved"].get("prior", "none"))
 
-    @property
-    def train_from(self) -> str | None:
-        """The first trained block of a partial fine-tuning."""
-        return cast(str | None, self.about["resolved"].get("train_from"))
-
     @cached_property
     def history(self) -> list[Epoch]:
-        """The finished epochs; a last line that is just being written is left out."""
+        """The finished epochs."""
         path = self.folder / HISTORY
         lines = path.read_bytes().splitlines() if path.is_file() else []
-        if lines and not _is_json(lines[-1]):
-            lines.pop()
         return [
             parse_record(Epoch, line, f"{path}:{place}: expected a line of JSON")
             for place, line in enumerate(lines, start=1)
@@ -150,19 +135,18 @@ class Run(Classifier):
     @cached_property
     def evaluation(self) -> dict[str, Metrics]:
         """Metrics of every class, by split."""
-        path, splits = self.folder / EVALUATION, {}
-        for split, metrics in read_json(path, Evaluation).items():
-            if split in SPLITS:
-                splits[split] = cast(Metrics, metrics)
-                average = splits[split]["average_precision"]
-                self._check_count(path, f"{split}: average_precision", average)
+        path = self.folder / EVALUATION
+        content: Any = read_json(path, Evaluation)
+        splits: dict[str, Metrics] = {key: content[key] for key in SPLITS if key in content}
+        for split, metrics in splits.items():
+            self._check_count(path, f"{split}: average_precision", metrics["average_precision"])
         return splits
 
     @cached_property
     def thresholds(self) -> Thresholds:
         """Calibration and thresholds."""
         path = self.folder / THRESHOLDS
-        thresholds = Thresholds.from_json(read_json(path, StoredThresholds))
+        thresholds = Thresholds.read(read_json(path, dict[str, Any]), str(path))
         self._check_count(path, "thresholds", thresholds.per_class)
         if thresholds.reasons:
             self._check_count(path, "reasons", thresholds.reasons)
@@ -203,51 +187,43 @@ class Run(Classifier):
             raise InputError(f"{path}: has values that are not finite; train again")
         return model.eval()
 
-    def score_each(
+    def score(
         self,
-        lists: Iterable[Sequence[str]],
-        count: int,
+        paths: Sequence[str],
         workers: int = 0,
         max_unreadable: int | None = None,
         on_batch: OnBatch = None,
-    ) -> Iterator[Scores]:
-        """Scores before calibration for lists of image files, one by one."""
-
-        def source(paths: Sequence[str]) -> ImageSource:
-            most = len(paths) if max_unreadable is None else max_unreadable
-            how = (self.config.image_size, self.mean, self.std)
-            images = ImageSource(paths, *how, workers=workers, max_unreadable=most)
-            if self.prior is not None:
-                images.prior = self.prior.q_of(paths)
-            return images
-
-        model = None
-        for part in joined_sources(lists, source):
-            if model is None:
-                model = Model(faster(self.model.backbone, part, count), self.model.head).eval()
-            yield predict_all(model, part, on_batch=on_batch)
+        count: int = 0,
+    ) -> Scores:
+        """Scores before calibration, of many images by onnxruntime if that is faster."""
+        most = len(paths) if max_unreadable is None else max_unreadable
+        how = (self.config.image_size, self.mean, self.std)
+        source = ImageSource(paths, *how, workers=workers, max_unreadable=most)
+        if self.prior is not None:
+            source.prior = self.prior.q_of(paths)
+        is_many = (count or len(paths)) >= ENOUGH
+        if is_many and not self.fast_models:
+            backbone = faster(self.model.backbone, source, ENOUGH)
+            self.fast_models.append(Model(backbone, self.model.head).eval())
+        model = self.fast_models[0] if is_many else self.model
+        return predict_all(model, source, on_batch=on_batch)
 
     def observed(self) -> LabelTable:
         """The images of the label file and what the training run knew about them."""
         labels = self.labels
         return LabelTable(labels.images, self.classes, labels.observed, groups=labels.groups)
 
-    def has_soft_labels(self) -> npt.NDArray[np.bool_]:
-        """Which images of the label file have pseudo-labels, and not predictions."""
-        return self.labels.has_soft.copy()
-
     def soft_labels(self, as_frame: bool = False) -> Any:
         """The completed label table, (N, L) in the order of the label file.
 
         `as_frame` gives a pandas data frame: a row per image, a column per class.
         """
-        return self._framed(np.array(self.labels.completed, dtype=np.float32), as_frame)
+        values = np.array(self.labels.completed, dtype=np.float32)
+        return to_frame(values, self.labels.images, self.classes) if as_frame else values
 
     def predictions(self, as_frame: bool = False) -> Any:
         """Scores of every image of the label file, before calibration."""
-        return self._framed(self.labels.predictions(), as_frame)
-
-    def _framed(self, values: Scores, as_frame: bool) -> Any:
+        values = self.labels.predictions()
         return to_frame(values, self.labels.images, self.classes) if as_frame else values
 
     def _check_count(self, path: Path, what: str, values: Sequence[object]) -> None:
@@ -256,14 +232,6 @@ class Run(Classifier):
                 f"{path}: {what}: expected one for each of {len(self.classes)} classes, got "
                 f"{len(values)}; train again"
             )
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def load_run(folder: str | Path) -> Run:

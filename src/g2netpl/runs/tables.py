@@ -3,7 +3,8 @@
 A missing, torn or wrong file is one line that names it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from g2netpl.labels.table import (
     UNOBSERVED,
     LabelMatrix,
     LabelTable,
-    check_values,
     per_class,
 )
 from g2netpl.runs.records import CLASSES, HELD_OUT, LABELS, LOGITS, SOFT_LABELS
@@ -73,40 +73,37 @@ def write_saved_labels(
 def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
     """Open the label files of a finished run; pseudo-labels and predictions stay on disk."""
     path = folder / LABELS
-    arrays = _read_arrays(path, "images", "observed", "soft")
-    try:
-        if arrays["images"].ndim != 1 or arrays["images"].dtype.kind != "U":
-            raise ValueError("images: expected their names")
-        images = tuple(arrays["images"].tolist())
+    with _named(path):
+        arrays = read_npz(path)
         groups = tuple(arrays["groups"].tolist()) if "groups" in arrays else None
-        observed = check_values(arrays["observed"])
-        has_soft = np.asarray(arrays["soft"], dtype=bool)
-    except (ValueError, InputError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
-    size = (len(images), len(classes))
-    _check_table(path, observed, size, "i")
-    _check_table(path, has_soft, size[:1], "b")
-    completed, logits = (_open_table(folder / name, size) for name in (SOFT_LABELS, LOGITS))
-    return SavedLabels(images, classes, observed, has_soft, completed, logits, groups)
+        table = LabelTable(
+            tuple(map(str, arrays["images"])), classes, arrays["observed"], (), groups
+        )
+        has_soft = _checked(arrays["soft"], (len(table),), "b")
+    size, (soft, logits) = (len(table), len(classes)), (folder / SOFT_LABELS, folder / LOGITS)
+    with _named(soft):
+        completed = _checked(np.load(soft, mmap_mode="r", allow_pickle=False), size, "f")
+    with _named(logits):
+        predicted = _checked(np.load(logits, mmap_mode="r", allow_pickle=False), size, "f")
+    values = (table.values, has_soft, completed, predicted)
+    return SavedLabels(table.images, classes, *values, groups=groups)
 
 
-def _open_table(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:
-    """A table of images and classes that stays on disk."""
-    try:
-        table: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
-    _check_table(path, table, size, "f")
+def _checked(table: npt.NDArray[Any], size: tuple[int, ...], kind: str) -> npt.NDArray[Any]:
+    if table.shape != size or table.dtype.kind != kind:
+        raise ValueError(f"expected shape {size}, got {table.dtype} of shape {table.shape}")
     return table
 
 
-def _check_table(path: Path, table: npt.NDArray[Any], size: tuple[int, ...], kind: str) -> None:
-    if table.shape != size or table.dtype.kind != kind:
-        expected = " × ".join(f"{count}" for count in size)
-        raise InputError(
-            f"{path}: expected {expected} (images × classes), got {table.dtype} of shape "
-            f"{table.shape}; train again"
-        )
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A mistake in a file becomes a line that names it."""
+    try:
+        yield
+    except KeyError as problem:
+        raise InputError(f"{path}: has no {problem}; train again") from None
+    except (OSError, EOFError, TypeError, ValueError, InputError) as problem:
+        raise InputError(f"{path}: cannot be read ({first_line(problem)}); train again") from None
 
 
 @dataclass(frozen=True)
@@ -160,32 +157,14 @@ def write_held_out(folder: Path, splits: Mapping[str, HeldOut]) -> None:
 
 def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut]:
     """What was kept, by split."""
-    path = folder / HELD_OUT
-    arrays, splits = _read_arrays(path), {}
-    for split in SPLITS:
-        if f"{split}_logits" not in arrays:
-            continue
-        try:
-            names, logits, truth = (
+    splits = {}
+    with _named(folder / HELD_OUT):
+        arrays = read_npz(folder / HELD_OUT)
+        for split in (name for name in SPLITS if f"{name}_logits" in arrays):
+            images, logits, truth = (
                 arrays[f"{split}_{key}"] for key in ("images", "logits", "truth")
             )
-            table = LabelTable(tuple(map(str, names)), classes, truth)
-            if logits.shape != truth.shape or logits.dtype.kind != "f":
-                raise ValueError(f"{split}_logits: expected {truth.shape}, got {logits.shape}")
-        except (KeyError, TypeError, ValueError, InputError) as problem:
-            line = first_line(problem)
-            raise InputError(f"{path}: cannot be read ({line}); train again") from None
-        splits[split] = HeldOut(table, expit(logits.astype(np.float64)).astype(np.float32))
+            table = LabelTable(tuple(map(str, images)), classes, truth)
+            scores = expit(_checked(logits, truth.shape, "f").astype(np.float64))
+            splits[split] = HeldOut(table, scores.astype(np.float32))
     return splits
-
-
-def _read_arrays(path: Path, *needed: str) -> dict[str, Any]:
-    """The arrays of an .npz file, those needed among them, or one line about it."""
-    try:
-        content = read_npz(path)
-    except ValueError as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
-    missing = [name for name in needed if name not in content]
-    if missing:
-        raise InputError(f"{path}: has no {missing[0]!r}; train again")
-    return content

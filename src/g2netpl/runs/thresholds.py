@@ -12,17 +12,15 @@ expected.
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, FiniteFloat
-from scipy.optimize import brentq, minimize
-from scipy.special import expit, logit, softmax
-from typing_extensions import TypedDict
+from pydantic import AfterValidator, Field
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.special import expit, log_softmax, logit, softmax
 
 from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_image
@@ -34,10 +32,9 @@ from g2netpl.runs.precision_bounds import (
     pool,
     ranked_scores,
 )
-from g2netpl.runs.single_label import argmax_mask, single_label_temperature
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.options import check_record
+from g2netpl.utils.options import Options
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _LARGEST_LOGIT = 30.0
@@ -47,22 +44,36 @@ Floats = npt.NDArray[np.float64]
 Validation = tuple[Scores, LabelMatrix]  # scores before calibration, and what is known
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """How scores become probabilities, and probabilities labels."""
+def _plain_text(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("expected a line of plain text")
+    return text
 
-    temperature: float
-    shift: float
-    per_class: tuple[float | None, ...]  # on calibrated scores; None: the class is never proposed
-    rule: str
-    basis: str  # what they were chosen on, for people
-    is_sampled: bool = False  # calibrated by tags only, with the sampled-positive head
-    reasons: tuple[str, ...] = ()  # of each threshold, as "kind: more"
-    single_label: bool = False  # an image has one class, the most probable
+
+Number = Annotated[float, Field(strict=True)]
+Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
+
+
+class Thresholds(Options):
+    """How scores become probabilities, and probabilities labels; the content of decisions.json."""
+
+    temperature: Number = Field(default=1.0, ge=1e-3, le=1e3)
+    shift: Number = Field(default=0.0, ge=-1e3, le=1e3)
+    per_class: tuple[Number | None, ...] = Field(alias="thresholds")
+    """On calibrated scores; None: the class is never proposed."""
+    rule: Text
+    basis: Text
+    """What they were chosen on."""
+    is_sampled: bool = False
+    """Calibrated by tags only, with the sampled-positive head."""
+    reasons: tuple[Text, ...] = ()
+    """Of each threshold, as "kind: more"."""
+    single_label: bool = False
+    """An image has one class, the most probable."""
 
     def __str__(self) -> str:
         text = f"thresholds: {self.rule}, by {self.basis}"
-        never = sum(limit is None for limit in self.per_class)
+        never = self.per_class.count(None)
         if "," in self.kinds:
             return f"{text}; of {len(self.per_class)} classes {self.kinds}"
         return f"{text}; {never} of {len(self.per_class)} classes never proposed" if never else text
@@ -72,6 +83,10 @@ class Thresholds:
         """How many classes are decided in which way."""
         ways = Counter(reason.partition(":")[0] for reason in self.reasons)
         return ", ".join(f"{count} {kind}" for kind, count in ways.most_common())
+
+    def replace(self, **changes: Any) -> "Thresholds":
+        """The same with other values."""
+        return self.model_copy(update=changes)
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
         """Scores as probabilities; NaN stays NaN."""
@@ -99,43 +114,18 @@ class Thresholds:
         decided: npt.NDArray[np.bool_] = np.asarray(calibrated) >= self.limits
         return decided & argmax_mask(calibrated) if self.single_label else decided
 
-    def to_json(self) -> "StoredThresholds":
+    def to_json(self) -> dict[str, Any]:
         """Plain values for decisions.json."""
-        content = asdict(self)
-        content["thresholds"] = content.pop("per_class")
-        return cast(StoredThresholds, content)
-
-    @classmethod
-    def from_json(cls, content: object, where: str = "decisions") -> "Thresholds":
-        """Read what `to_json` gives; errors start with `where`."""
-        stored: dict[str, Any] = {**check_record(StoredThresholds, content, where)}
-        stored["per_class"] = tuple(stored["thresholds"])
-        stored["reasons"] = tuple(stored.get("reasons", ()))
-        names = [field.name for field in fields(cls)]
-        return cls(**{name: stored[name] for name in names if name in stored})
+        return self.model_dump(mode="json", by_alias=True)
 
 
-class StoredThresholds(TypedDict):
-    """decisions.json."""
-
-    temperature: Annotated[FiniteFloat, Field(gt=0)]
-    shift: FiniteFloat
-    thresholds: Sequence[float | None]
-    rule: str
-    basis: str
-    is_sampled: NotRequired[bool]
-    reasons: NotRequired[Sequence[str]]
-    single_label: NotRequired[bool]
-
-
-@dataclass(frozen=True)
-class ConfidentThresholds:
+class ConfidentThresholds(NamedTuple):
     """From which probabilities labels are filled in; `negative` compares 1 − probability."""
 
     positive: Thresholds
     negative: Thresholds
     least: float  # probability of a negative: most labels are negative anyway
-    missing: str = ""  # which validation labels are too few for positives
+    missing: str  # which validation labels are too few for positives
 
     def decide(self, probabilities: Scores) -> LabelMatrix:
         """1 or 0 if a label is confident, else −1."""
@@ -153,7 +143,7 @@ class ConfidentThresholds:
 
 
 def confident_thresholds(
-    confidence: float,
+    confidence: float | None,
     thresholds: Thresholds,
     validation: Validation | None,
     observed: LabelMatrix,
@@ -161,34 +151,35 @@ def confident_thresholds(
 ) -> ConfidentThresholds | None:
     """Thresholds at which `confidence` holds among unobserved labels; None without negatives.
 
+    Without a `confidence` it is the precision that the thresholds guarantee, if they do.
     If half of the positives are observed, half as many are left to find among as many mistakes.
     So the odds on validation must be higher, by (1 − observed fraction of the negatives) /
     (1 − observed fraction of the positives).
     """
-    if validation is None or thresholds.is_sampled:
+    if confidence is None and thresholds.is_guaranteed:
+        confidence = parse_rule(thresholds.rule)[1]
+    if confidence is None or validation is None or thresholds.is_sampled:
         return None
     scores, truth = _informative(validation, k)
     if not len(truth):
         return None
     probabilities = thresholds.calibrate(scores)
     seen, seen_negative = observed_fractions(observed, truth)
-    odds = confidence / (1 - confidence)
-    flipped = np.where(truth == UNOBSERVED, truth, 1 - truth).astype(np.int8)
-    both: list[Thresholds] = []
-    missing = ""
-    for values, labels, ratio in (
-        (probabilities, truth, (1 - seen_negative) / (1 - seen)),
-        (1 - probabilities, flipped, max((1 - seen) / (1 - seen_negative), 1.0)),
-    ):
+    unseen, odds = (1 - seen_negative) / (1 - seen), confidence / (1 - confidence)
+    basis = f"{len(truth):,} validation images"
+
+    def bounded(values: Scores, labels: LabelMatrix, ratio: float) -> tuple[Thresholds, str]:
         target = odds * ratio / (1 + odds * ratio)
         columns = known_columns(values, labels)
         limits, reasons = guaranteed_thresholds(columns, target)
-        if not both:
-            missing = missing_labels(columns, target, limits)
-        basis, rule = f"{len(truth):,} validation images", f"precision:{target:.3g}"
-        one = replace(thresholds, per_class=tuple(limits), reasons=tuple(reasons), basis=basis)
-        both.append(replace(one, rule=rule, single_label=False))
-    return ConfidentThresholds(both[0], both[1], confidence, missing)
+        chosen = {"per_class": tuple(limits), "reasons": tuple(reasons), "single_label": False}
+        one = thresholds.replace(rule=f"precision:{target:.3g}", basis=basis, **chosen)
+        return one, missing_labels(columns, target, limits)
+
+    positive, missing = bounded(probabilities, truth, unseen)
+    flipped = np.where(truth == UNOBSERVED, truth, 1 - truth).astype(np.int8)
+    negative, _ = bounded(1 - probabilities, flipped, max(1 / unseen, 1.0))
+    return ConfidentThresholds(positive, negative, confidence, missing)
 
 
 def observed_fractions(observed: LabelMatrix, truth: LabelMatrix) -> tuple[float, float]:
@@ -205,18 +196,14 @@ def observed_fractions(observed: LabelMatrix, truth: LabelMatrix) -> tuple[float
 
 def parse_rule(text: str) -> tuple[str, float]:
     """Read `f1`, `expected` or `precision:0.9`."""
-    name, colon, value = text.partition(":")
-    if name in ("f1", "expected") and not colon:
-        return name, 0.0
-    try:
-        target = float(value)
-    except ValueError:
-        target = math.nan
-    if name != "precision" or not 0 < target < 1:
+    if text in ("f1", "expected"):
+        return text, 0.0
+    target = re.fullmatch(r"precision:(0?\.\d+)", text)
+    if target is None or not float(target[1]):
         raise InputError(
             f"thresholds: expected f1, expected, or precision:P with 0 < P < 1, got {text!r}"
         )
-    return name, target
+    return "precision", float(target[1])
 
 
 def choose(rule: str, validation: Validation | None, scores: Scores, k: float) -> Thresholds:
@@ -233,9 +220,8 @@ def choose(rule: str, validation: Validation | None, scores: Scores, k: float) -
     if name != "expected":
         why = "no validation images" if validation is None else "no negatives missing at random"
         basis += f" (not {rule}: {why} to choose by)"
-    classes = scores.shape[1]
-    reasons = ("k: one threshold for all classes",) * classes
-    return Thresholds(1.0, shift, (threshold,) * classes, "expected", basis, reasons=reasons)
+    reason = "k: one threshold for all classes"
+    return _same_for_all(scores.shape[1], threshold, "expected", basis, reason, shift=shift)
 
 
 def choose_single_label(validation: Validation | None, classes: int) -> Thresholds:
@@ -244,10 +230,8 @@ def choose_single_label(validation: Validation | None, classes: int) -> Threshol
     if validation is not None:
         temperature = single_label_temperature(logits_of(validation[0]), validation[1])
         basis = f"its scores, calibrated on {len(validation[1]):,} validation images"
-    reasons = ("single label: the most probable class of the image",) * classes
-    limits: tuple[float | None, ...] = (0.0,) * classes
-    rule = "one class per image"
-    return Thresholds(temperature, 0.0, limits, rule, basis, reasons=reasons, single_label=True)
+    how = ("one class per image", basis, "single label: the most probable class of the image")
+    return _same_for_all(classes, 0.0, *how, temperature=temperature, single_label=True)
 
 
 def choose_sampled(rule: str, classes: int, k: float, expected: float | None = None) -> Thresholds:
@@ -257,8 +241,15 @@ def choose_sampled(rule: str, classes: int, k: float, expected: float | None = N
     basis = f"probabilities scaled to {k:.2f} expected positives per image"
     if expected is not None and abs(expected - k) > 0.01 * k:
         basis += f" ({expected:.2f} after images that show no class)"
-    reasons = (f"sampled: a probability of {limit:g} or more, no validation labels",) * classes
-    return Thresholds(1.0, 0.0, (limit,) * classes, text, basis, is_sampled=True, reasons=reasons)
+    reason = f"sampled: a probability of {limit:g} or more, no validation labels"
+    return _same_for_all(classes, limit, text, basis, reason, is_sampled=True)
+
+
+def _same_for_all(
+    classes: int, limit: float, rule: str, basis: str, reason: str, **more: Any
+) -> Thresholds:
+    limits, reasons = (limit,) * classes, (reason,) * classes
+    return Thresholds(thresholds=limits, rule=rule, basis=basis, reasons=reasons, **more)
 
 
 def matching_threshold(scores: npt.ArrayLike, k: float) -> float:
@@ -312,7 +303,8 @@ def _by_validation(name: str, target: float, scores: Scores, truth: LabelMatrix)
     readable = ~np.isnan(scores).any(axis=1)
     scores, truth = scores[readable], truth[readable]
     temperature, shift = calibration(scores, truth)
-    columns = known_columns(Thresholds(temperature, shift, (), name, "").calibrate(scores), truth)
+    probabilities = expit(logits_of(scores) / temperature + shift).astype(np.float32)
+    columns = known_columns(probabilities, truth)
     if name == "precision":
         name = f"precision:{target:g}"
         limits, reasons = guaranteed_thresholds(columns, target)
@@ -323,8 +315,14 @@ def _by_validation(name: str, target: float, scores: Scores, truth: LabelMatrix)
         if common is not None:
             positives = [int(labels.sum()) for _, labels in columns]
             reasons = [f"F1: {n / (n + _FEW):.0%} its own, at {n} positives" for n in positives]
-    basis = f"{len(truth):,} validation images"
-    return Thresholds(temperature, shift, tuple(limits), name, basis, reasons=tuple(reasons))
+    return Thresholds(
+        temperature=temperature,
+        shift=shift,
+        thresholds=tuple(limits),
+        rule=name,
+        basis=f"{len(truth):,} validation images",
+        reasons=tuple(reasons),
+    )
 
 
 def _shrunk(own: float | None, common: float | None, labels: Floats) -> float | None:
@@ -349,3 +347,30 @@ def logits_of(scores: npt.ArrayLike) -> Floats:
     values = np.asarray(scores, dtype=np.float64)
     clipped: Floats = np.clip(logit(values), -_LARGEST_LOGIT, _LARGEST_LOGIT)
     return clipped
+
+
+def argmax_mask(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """The highest score of each row, the first if several are equal; none in a row with NaN."""
+    values = np.asarray(scores)
+    chosen = np.zeros(values.shape, dtype=bool)
+    rows = np.flatnonzero(~np.isnan(values).any(axis=1))
+    chosen[rows, values[rows].argmax(axis=1)] = True
+    return chosen
+
+
+def single_label_temperature(logits: Floats, truth: LabelMatrix) -> float:
+    """The temperature at which the classes of held-out images are most likely.
+
+    One more image counts as any class: a few that are all right do not make it certain.
+    """
+    rows = (per_image(truth, POSITIVE) == 1) & ~np.isnan(logits).any(axis=1)
+    if not rows.any():
+        return 1.0
+    known, right = logits[rows], (truth[rows] == POSITIVE).astype(np.float64)
+    target = (len(right) * right + 1.0 / right.shape[1]) / (len(right) + 1)
+
+    def loss(log_temperature: float) -> float:
+        logs = log_softmax(known * np.exp(-log_temperature), axis=1)
+        return -float((target * logs).sum(axis=1).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded").x))

@@ -2,9 +2,9 @@
 
 import os
 from math import ceil
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from g2netpl.images.transforms import Augment
 from g2netpl.labels.settings import Setting
@@ -33,119 +33,94 @@ def key(default: Any, description: str, **limits: Any) -> Any:
     return Field(default=default, description=description, **limits)
 
 
+def path_text(value: object) -> object:
+    """A path as text, checked; other values as they are."""
+    value = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("must be a path, without a NUL character")
+    if isinstance(value, str):
+        check_secrets(value)
+    return value
+
+
+PathText = Annotated[str, BeforeValidator(path_text)]
+
+
 class TrainConfig(Options):
     """What a training run depends on, given labels and images."""
 
-    single_label: bool = key(
-        False,
-        "one class per image: its tag is its only class, and every image gets its most probable "
-        "class",
-    )
+    single_label: bool = key(False, "one class per image: the most probable")
     method: str = key("g2netpl", "training method; see g2netpl methods")
     options: dict[str, Any] = key({}, "options of the method; see g2netpl methods NAME")
     annotation: Literal["auto", "sampled", "random", "complete"] | None = key(
-        None,
-        "how labels came to be observed; sampled: tags, random: positives and negatives missing "
-        "at random (default: that of the method)",
+        None, "how labels came to be observed; sampled: as tags (default: that of the method)"
     )
     setting: str = key(
-        "own",
-        "labels to hide for an experiment: full, fspl, sspl:0.2, known:0.1, positives:1+1, "
-        "biased:frequency",
+        "own", "labels to hide: full, fspl, sspl:0.2, known:0.1, positives:1+1, biased:frequency"
     )
     mode: AskedMode = key(
         "auto",
-        "trained layers; linear: the head, partial: the upper blocks too, lp-ft: linear, then "
-        "full; auto: linear for a pretrained backbone without a GPU, else full",
+        "trained layers; linear: head, partial: upper blocks too, lp-ft: linear, then full; "
+        "auto: linear for a pretrained backbone without a GPU, else full",
     )
     train_from: str | None = key(
-        None,
-        "first trained block with partial or lp-ft, such as blocks.5 (default: about the last "
-        "fifth of the compute)",
+        None, "first trained block, such as blocks.5 (default: the last fifth of the compute)"
     )
     backbone: str = key("lite0", "tiny, lite0, lite1, lite2, or any model of timm")
     pretrained: bool = key(True, "start from pretrained weights")
-    weights: str | None = key(None, "weights of the backbone, .safetensors or .pth")
-    prior: str = key(
+    weights: PathText | None = key(None, "weights of the backbone, .safetensors or .pth")
+    prior: PathText = key(
         "auto",
-        "scores of the classes before training; names: class names and the backbone's ImageNet "
-        "classifier, none, a FILE of scores (image x class), auto: names if possible",
+        "prior of the classes: names (by ImageNet's classes), none, or a FILE (image x class)",
     )
-    names: str | None = key(None, "corrected table of check --names-out (default: matched)")
+    names: PathText | None = key(None, "corrected table of check --names-out (default: matched)")
     hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=WIDEST)
     image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=LARGEST_IMAGE)
     augment: Literal[Augment, "pair"] = key(
         "paper",
-        "augmentation; paper: mirrored, weak: also shifted, strong: also distorted, pair: "
-        "pseudo-labels from weak, training on strong",
+        "augmentation; paper: mirrored, weak: and shifted, strong: and distorted, pair: both",
     )
     max_unreadable: int | None = key(
         None, "unreadable images allowed (default: 0.1 %, at least 1)", ge=0
     )
-
     epochs: int | None = key(
-        None,
-        "epochs; with lp-ft those after the linear ones (default: 10; linear and partial at "
-        "least 500 steps)",
-        ge=1,
-        le=MOST_EPOCHS,
+        None, "epochs (default: 10; linear and partial at least 500 steps)", ge=1, le=MOST_EPOCHS
     )
     linear_epochs: int = key(25, "linear epochs of lp-ft", ge=1, le=MOST_EPOCHS)
     solver: Literal["lbfgs", "epochs"] = key(
-        "lbfgs",
-        "training of a linear softmax; lbfgs: solved, with weight decay, factor of the prior "
-        "and sharpness chosen by held-out tags, epochs: by the optimizer",
+        "lbfgs", "training of a linear softmax; lbfgs: solved, epochs: by the optimizer"
     )
     weight_decay: float = key(0.0, "weight decay of the optimizer", ge=0, lt=1)
     batch_size: int = key(16, "images per step", ge=1, le=LARGEST_BATCH)
     learning_rate: float | None = key(
-        None,
-        "learning rate of the last phase (default: 1e-4; linear 1e-3, less below batch size 64)",
-        gt=0,
-        lt=1e38,
+        None, "learning rate of the last phase (default: 1e-4; linear 1e-3)", gt=0, lt=1e38
     )
     optimizer: str = key("adam", "any optimizer of timm")
-    ema: float | None = key(
-        None,
-        "decay of averaged weights, such as 0.999, which are evaluated and saved (default: none)",
-        gt=0,
-        lt=1,
-    )
+    ema: float | None = key(None, "decay of averaged weights, such as 0.999", gt=0, lt=1)
     validation: float = key(0.2, "fraction of images held out to choose the epoch", ge=0, lt=1)
     expected_positives: float | Literal["truth", "estimate"] = key(
-        "estimate",
-        "expected positives per image (k): a number, estimate, or truth (of full labels)",
+        "estimate", "expected positives per image (k): a number, estimate, or truth"
     )
     thresholds: str = key(
         "f1", "rule for decisions: f1 or precision:P on validation, or expected (k)"
     )
     patience: int = key(3, "epochs at equilibrium before training stops; 0: never", ge=0)
     regret_tolerance: float = key(1e-3, "largest regret of the pseudo-labels at equilibrium", gt=0)
-    movement_tolerance: float = key(
-        1e-3, "largest movement of the pseudo-labels at equilibrium", gt=0
-    )
+    movement_tolerance: float = key(1e-3, "largest movement of them at equilibrium", gt=0)
     seed: int = key(0, "seed of splits, masks, start, order, augmentation", ge=0, lt=2**31)
     shuffle: Literal["shards", "images"] = key(
-        "shards",
-        "order of an epoch; shards: images of shards are shuffled within blocks of shards, "
-        "images: all images are shuffled",
+        "shards", "order of an epoch; shards: images of tar files near each other stay so"
     )
     workers: int = key(2, "image loader processes", ge=0, le=MOST_PROCESSES)
     device: Literal["auto", "cpu"] = key("auto", "auto: a GPU if there is one")
-    precision: Literal["float32", "bf16", "fp16"] = key(
-        "float32", "number format of training; fp16 needs a GPU"
-    )
-    cache: str | None = key(None, "folder for computed features (default: ~/.cache/g2netpl)")
+    precision: Literal["float32", "bf16", "fp16"] = key("float32", "number format of training")
+    cache: PathText | None = key(None, "folder for computed features (default: ~/.cache/g2netpl)")
 
     _none = field_validator("learning_rate", "ema", "max_unreadable", mode="before")(none_from_text)
 
     _setting = field_validator("setting")(lambda value: str(Setting.parse(value)))
 
-    @field_validator("thresholds")
-    @classmethod
-    def _known_rule(cls, value: str) -> str:
-        parse_rule(value)
-        return value
+    _rule = field_validator("thresholds")(lambda value: parse_rule(value) and value)
 
     @field_validator("expected_positives")
     @classmethod
@@ -153,11 +128,6 @@ class TrainConfig(Options):
         if isinstance(value, float) and not value > 0:
             raise ValueError("must be greater than 0")
         return value
-
-    @field_validator("weights", "cache", "prior", "names", mode="before")
-    @classmethod
-    def _text_of_file(cls, value: object) -> object:
-        return path_text(value)
 
     def epochs_on(self, images: int) -> int:
         """Epochs of the last phase; a head needs more of them on few images."""
@@ -187,13 +157,3 @@ class TrainConfig(Options):
         usual = 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
         given = self.learning_rate if mode == self.phases[-1] else None
         return usual if given is None else given
-
-
-def path_text(value: object) -> object:
-    """A path as text, checked; other values as they are."""
-    value = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if isinstance(value, str) and "\0" in value:
-        raise ValueError("must be a path, without a NUL character")
-    if isinstance(value, str):
-        check_secrets(value)
-    return value

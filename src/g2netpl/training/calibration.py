@@ -20,7 +20,7 @@ from g2netpl.core.inference import compute_all
 from g2netpl.images.loader import Source, Subset
 from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import POSITIVE, per_image
-from g2netpl.runs.presence_calibration import best_sharpness, learn_shown, matching_count
+from g2netpl.training.presence_calibration import best_sharpness, learn_shown, matching_count
 from g2netpl.training.trainer import Trainer
 from g2netpl.utils.arrays import Scores
 

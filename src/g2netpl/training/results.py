@@ -1,7 +1,6 @@
 """The results of a run: the best model, the completed labels, thresholds and metrics."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +106,7 @@ def thresholds_of(
         return found
     basis = f"the prior only, and k = {k:.2f} expected positives per image"
     even = (0.5,) * scores.shape[1]
-    return replace(found, per_class=even, rule="probability ≥ 0.5", basis=basis)
+    return found.replace(per_class=even, rule="probability ≥ 0.5", basis=basis)
 
 
 def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:

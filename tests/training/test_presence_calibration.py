@@ -5,14 +5,14 @@ import pytest
 
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.completion import fill_in
-from g2netpl.runs.presence_calibration import (
+from g2netpl.runs.thresholds import Thresholds, choose_sampled
+from g2netpl.training.presence_calibration import (
     best_sharpness,
     learn_shown,
     log_shares,
     matching_count,
     ridge,
 )
-from g2netpl.runs.thresholds import Thresholds, choose_sampled
 
 RANDOM = np.random.default_rng(3)
 SHARES = RANDOM.dirichlet(np.full(6, 0.4), size=4000)
@@ -60,7 +60,7 @@ def test_chances_are_decided_as_they_stand(rule, limit):
     thresholds = choose_sampled(rule, 3, 2.0)
     assert thresholds.per_class == (limit,) * 3
     assert np.allclose(thresholds.calibrate([[0.2, 0.7, 0.95]]), [[0.2, 0.7, 0.95]])
-    assert Thresholds.from_json(thresholds.to_json()) == thresholds
+    assert Thresholds(**thresholds.to_json()) == thresholds
     assert choose_sampled(rule, 3, 2.0, 2.001).basis.endswith("2.00 expected positives per image")
     assert "(1.50 after images that show no class)" in choose_sampled(rule, 3, 2.0, 1.5).basis
 
