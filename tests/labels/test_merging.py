@@ -15,8 +15,8 @@ from g2netpl import (
 )
 from g2netpl.cli import main
 from g2netpl.labels.io import image_folder, read_aliases
+from g2netpl.labels.io.build import merge
 from g2netpl.labels.io.issues import LabelFileError
-from g2netpl.labels.io.merging import merge
 from g2netpl.utils.errors import InputError
 
 ALICE = "image,cat,dog\n1.jpg,1,0\n2.jpg,,1\n"

@@ -22,6 +22,7 @@ from g2netpl.labels.class_warnings import (
     no_opposite,
     on_one_image,
     similar_class_names,
+    single_label_note,
 )
 from g2netpl.labels.files import Files, as_files, named
 from g2netpl.labels.io import (
@@ -32,7 +33,6 @@ from g2netpl.labels.io import (
     ReadOptions,
     image_folder,
     read_labels,
-    single_label,
 )
 from g2netpl.labels.io.cells import MARKS
 from g2netpl.labels.io.writing import write_rows
@@ -108,10 +108,9 @@ def inspect_labels(
         return Inspection(as_files(files), errors=[*problem.issues], remedy=problem.hint)
     result = Inspection(as_files(files), table, class_counts(table), facts=[*table.notes])
     path = result.labels
-    if not reading.single_label and single_label.looks_single_label(table.values):
-        result.facts.append(single_label.HINT)
-    no_names = [] if reading.single_label else named_nothing(table)
-    result.facts += [*no_names, *no_opposite(table), *on_one_image(table)]
+    if not reading.single_label:
+        result.facts += [*single_label_note(table), *named_nothing(table)]
+    result.facts += [*no_opposite(table), *on_one_image(table)]
     if len(table) < 2:
         result.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
     if not any(count.positive for count in result.classes):

@@ -17,6 +17,7 @@ they are taken for another language, and none is used.
 """
 
 import csv
+import io
 import lzma
 import re
 import unicodedata
@@ -29,7 +30,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.text import read_text
+from g2netpl.labels.io.writing import write_rows
 from g2netpl.utils.errors import InputError, did_you_mean
 
 COMMON = 0.2  # a sense above this weight is common
@@ -42,7 +47,6 @@ _LISTS = {  # of timm, by their numbers of classes
     21842: "imagenet22k_ms",
     21843: "imagenet21k_goog",
 }
-_COLUMNS = ("class", "synset", "words", "weight", "rule")
 
 
 @dataclass(frozen=True)
@@ -247,30 +251,27 @@ def class_weights(matches: Sequence[Match], synsets: Sequence[str]) -> npt.NDArr
 def summary(matches: Sequence[Match], synsets: Sequence[str], most: int = 3) -> str:
     """One line: how many names are known, to how many ImageNet classes, and which are not."""
     counts = (class_weights(matches, synsets) > 0).sum(axis=1).tolist()
-    known = sorted(zip(counts, [m.name for m in matches], strict=True), key=lambda pair: -pair[0])
-    lines = [f"{name} → {n} ImageNet class{'es' * (n > 1)}" for n, name in known[:most] if n]
-    missing = [name for n, name in known if not n]
-    text = f"{len(known) - len(missing)} of {len(known)} class names known to the backbone"
-    if lines:
-        text += f": {', '.join(lines)}{', …' if len(known) - len(missing) > most else ''}"
+    pairs = sorted(zip(counts, (m.name for m in matches), strict=True), key=lambda pair: -pair[0])
+    known = [f"{name} → {n} ImageNet class{'es' * (n > 1)}" for n, name in pairs if n]
+    missing = [name for n, name in pairs if not n]
+    text = f"{len(known)} of {len(pairs)} class names known to the backbone"
+    if known:
+        text += f": {', '.join(known[:most])}{', …' if len(known) > most else ''}"
     if missing:
-        more = ", …" if len(missing) > 10 else ""
-        text += f"; not matched: {', '.join(missing[:10])}{more}"
+        text += f"; not matched: {', '.join(missing[:10])}{', …' if len(missing) > 10 else ''}"
     return text
 
 
 def write_names(path: str | Path, matches: Sequence[Match]) -> None:
     """A table to correct: one row per class and synset; no synset if the name has no match."""
-    table = wordnet()
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_COLUMNS)
-        for match in matches:
-            for sense, weight in match.senses.items():
-                words = ", ".join(table.words[table.position[sense]])
-                writer.writerow([match.name, sense, words, f"{weight:.3g}", match.rule])
-            if not match.senses:
-                writer.writerow([match.name, "", "", "", match.rule])
+    table, rows = wordnet(), []
+    for match in matches:
+        for sense, weight in match.senses.items():
+            words = ", ".join(table.words[table.position[sense]])
+            rows.append([match.name, sense, words, f"{weight:.3g}", match.rule])
+        if not match.senses:
+            rows.append([match.name, "", "", "", match.rule])
+    write_rows(path, ["class", "synset", "words", "weight", "rule"], rows)
 
 
 def read_names(path: str | Path, names: Sequence[str]) -> list[Match]:
@@ -280,12 +281,7 @@ def read_names(path: str | Path, names: Sequence[str]) -> list[Match]:
     """
     table = wordnet()
     senses: dict[str, dict[str, float]] = {name: {} for name in names}
-    try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise InputError(f"{path}: cannot be read as CSV ({problem})") from None
-    for line, row in enumerate(rows, start=2):
+    for line, row in enumerate(csv.DictReader(io.StringIO(read_text(Path(path), Issues()))), 2):
         name, synset = (row.get("class") or "").strip(), (row.get("synset") or "").strip()
         place = f"{path}, line {line}"
         if name not in senses:
@@ -295,12 +291,10 @@ def read_names(path: str | Path, names: Sequence[str]) -> list[Match]:
         found = table.senses(normalize(synset))
         if not found:
             raise InputError(f"{place}: no synset or word {synset!r}; expected e.g. n02084071")
-        try:
-            weight = float(row.get("weight") or 1.0)
-        except ValueError:
-            weight = -1.0
+        cell = row.get("weight") or "1"
+        weight = float(pd.to_numeric(cell, errors="coerce"))
         if not 0.0 <= weight <= 1.0:
-            raise InputError(f"{place}: weight: expected 0 to 1, got {row['weight']!r}")
+            raise InputError(f"{place}: weight: expected 0 to 1, got {cell!r}")
         senses[name] |= {table.ids[sense]: weight * part for sense, part in found.items()}
     return [Match(name, found, "file" if found else "none") for name, found in senses.items()]
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from g2netpl.labels.names import normalize_name
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class, per_image
 from g2netpl.utils.errors import counted, listed
 
 _NO_CLASS = (  # words for nothing
@@ -19,6 +19,7 @@ _NO_CLASS = (  # words for nothing
 _RARE, _TIMES = 3, 10  # positives of a likely typo; how much more frequent the right name is
 _SIMILAR = 0.85  # of difflib: one letter more or fewer in 4, or another one in 7
 _NAMED = 3  # in a note
+_ENOUGH = 20  # labelled images of one positive, so that it is no coincidence
 _HINT = "one class written in several ways? --aliases FILE makes it one, with a line"
 
 
@@ -78,8 +79,22 @@ def similar_names_note(table: LabelTable) -> list[str]:
 
 def label_warnings(table: LabelTable, single_label: bool = False) -> list[str]:
     """All warnings that `train` reports; `single_label` if every image has one class."""
-    named = [] if single_label else named_nothing(table)
-    return [*similar_names_note(table), *named, *no_opposite(table)]
+    more = [] if single_label else [*named_nothing(table), *single_label_note(table)]
+    return [*similar_names_note(table), *more, *no_opposite(table)]
+
+
+def single_label_note(table: LabelTable) -> list[str]:
+    """A note if every labelled image has exactly one positive, and that is no coincidence."""
+    positives = per_image(table.values, POSITIVE)
+    labelled = int((positives > 0).sum())
+    if labelled < _ENOUGH or positives.max() > 1 or labelled < table.labelled.sum():
+        return []
+    if (per_class(table.values, POSITIVE) > 0).sum() < 2:
+        return []
+    return [
+        "every labelled image has exactly one positive; if each shows one class, as a photo of one "
+        "species does, say --single-label: then all other classes are known to be absent"
+    ]
 
 
 def named_nothing(table: LabelTable) -> list[str]:

@@ -140,10 +140,9 @@ def match_filenames(
 
 def match_known(names: Iterable[str], known: Iterable[str], where: str) -> dict[str, str]:
     """The known image that each other name means, if it means one; all in NFC."""
-    there = dict.fromkeys(map(normalize_name, known))
-    asked = dict.fromkeys(map(normalize_name, names))
-    others = [name for name in asked if name not in there]
-    free = [name for name in there if name not in asked]
+    there, given = ({normalize_name(name): None for name in some} for some in (known, names))
+    others = [name for name in given if name not in there]
+    free = [name for name in there if name not in given]
     return match_filenames(others, free, where, ()) if others and free else {}
 
 

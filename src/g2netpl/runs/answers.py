@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from g2netpl.labels.io.single_label import apply_answers
+from g2netpl.labels.io.build import apply_answers
 from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
 from g2netpl.runs.records import REVIEW

@@ -19,7 +19,7 @@ from g2netpl.images.sources import (
 )
 from g2netpl.labels.class_warnings import label_warnings
 from g2netpl.labels.files import Files, named
-from g2netpl.labels.io import image_folder, read_labels, read_matching, single_label
+from g2netpl.labels.io import image_folder, read_labels, read_matching
 from g2netpl.labels.io.build import by_folder, with_groups_of
 from g2netpl.labels.io.tables import read_groups
 from g2netpl.labels.missingness import can_choose_by
@@ -91,8 +91,6 @@ def _read_listed(config: RunConfig, notes: list[str]) -> ListedImages:
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
     notes += label_warnings(table, config.single_label)
-    if not config.single_label and single_label.looks_single_label(table.values):
-        notes.append(single_label.HINT)
     return _located(config.labels, table, folder_of(config.labels, None, config), config, notes)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from g2netpl.labels.io.single_label import complete_single_labels
+from g2netpl.labels.io.build import complete_single_labels
 from g2netpl.labels.missingness import can_choose_by
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.labels.splits import split_indices, split_table

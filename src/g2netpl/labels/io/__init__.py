@@ -3,7 +3,6 @@
 `options` says how a file is to be read, `issues` keeps what is wrong, `build` makes a table.
 """
 
-from g2netpl.labels.io import single_label as single_label
 from g2netpl.labels.io.issues import Issue as Issue
 from g2netpl.labels.io.issues import LabelFileError as LabelFileError
 from g2netpl.labels.io.label_files import FORMATS as FORMATS

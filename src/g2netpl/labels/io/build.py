@@ -1,17 +1,19 @@
-"""Label tables from what a file says, row by row; rows of one image are united.
+"""Label tables from what files say: row by row, or several tables as one.
 
-What any row knows about an image counts. A label that one row has as positive and another as
-negative is an issue.
+Rows of one image are united. What any row knows about an image counts. A label that one row has
+as positive and another as negative is an issue.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues, LabelFileError
 from g2netpl.labels.io.options import (
+    Contradictions,
     ReadOptions,
     class_places,
     class_problem,
@@ -26,8 +28,9 @@ from g2netpl.labels.table import (
     LabelMatrix,
     LabelTable,
     check_size,
+    per_image,
 )
-from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.errors import InputError, counted, listed
 
 Where = Callable[[int], str]  # the place of a row, in words
 LABELS = ["row", "name", "sign"]  # columns of a frame of labels
@@ -153,3 +156,103 @@ def with_groups_of(table: LabelTable, groups: Mapping[str, str]) -> LabelTable:
 def by_folder(images: Iterable[str]) -> dict[str, str]:
     """The images of a folder as a group; those in no folder have none."""
     return {normalize_name(name): folder for name in images if (folder := name.rpartition("/")[0])}
+
+
+# several files
+
+_CLASH_HINT = "correct one of the files, or say what counts with --contradictions unknown or last"
+
+
+def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> LabelTable:
+    """One table of those of all files: all their images, all their classes, all that is known.
+
+    A class that a file does not have is unobserved for its images. What two files say about an
+    image is joined: unobserved gives way to observed. Where one says 1 and another 0, the `rule`
+    of the user counts.
+    """
+    if len(tables) == 1:
+        return next(iter(tables.values()))
+    parts, files = list(tables.values()), list(tables)
+    images = list(dict.fromkeys(name for table in parts for name in table.images))
+    classes = list(dict.fromkeys(name for table in parts for name in table.classes))
+    check_size(len(images), len(classes))
+    rows = [pd.Index(images).get_indexer(list(table.images)) for table in parts]
+    columns = [pd.Index(classes).get_indexer(list(table.classes)) for table in parts]
+    labels = np.full((len(images), len(classes)), UNOBSERVED, dtype=np.int8)
+    said_by = np.full(labels.shape, -1, dtype=np.int16)  # the first file that knows a label
+    clashes = []
+    for number, (table, row, column) in enumerate(zip(parts, rows, columns, strict=True)):
+        cells, known = np.ix_(row, column), table.values != UNOBSERVED
+        before, first = labels[cells], said_by[cells]
+        at, which = np.nonzero(known & (before != UNOBSERVED) & (before != table.values))
+        here = {"row": row[at], "column": column[which], "label": table.values[at, which]}
+        clashes.append(pd.DataFrame({**here, "file": number, "first": first[at, which]}))
+        said_by[cells] = np.where(known & (first < 0), number, first)
+        labels[cells] = np.where(known, table.values, before)
+    clash = pd.concat(clashes).drop_duplicates(["row", "column"]).sort_values(["row", "column"])
+    notes = [f"{file}: {note}" for file, table in tables.items() for note in table.notes]
+    shared = " and ".join(
+        f"{(np.bincount(np.concatenate(places)) > 1).sum():,} of {len(names):,} {what}"
+        for what, names, places in (("images", images, rows), ("classes", classes, columns))
+    )
+    notes.append(f"{len(parts)} label files joined: {shared} are in more than one")
+    if len(clash):
+        issues, words = [], ("negative", "positive")
+        for row, column, label, file, first in clash.head(MOST_ISSUES).to_numpy().tolist():
+            message = f"image {images[row]!r}, class {classes[column]!r}: {words[label]} here, "
+            message += f"{words[1 - label]} in {files[first]}"
+            issues.append(Issue(files[file], "contradiction", message))
+        if rule == "refuse":
+            raise LabelFileError(issues, _CLASH_HINT)
+        if rule == "unknown":
+            labels[clash["row"], clash["column"]] = UNOBSERVED
+        taken = "taken as unknown" if rule == "unknown" else "the file named last counts"
+        example = f"{issues[0].where}: {issues[0].message}"
+        notes.append(f"{counted(len(clash), 'contradiction')}, {taken}; the first: {example}")
+    found, at_file = Issues(), [file for file, table in tables.items() for _ in table.groups or ()]
+    named = [name for table in parts if table.groups for name in table.images]
+    groups = [name for table in parts for name in table.groups or ()]
+    together = group_of(named, groups, at_file.__getitem__, found)
+    found.raise_any()
+    return with_groups_of(LabelTable(images, classes, labels, notes), together)
+
+
+# one class per image
+
+
+def complete_single_labels(table: LabelTable, where: str | Path = "labels") -> LabelTable:
+    """The table with all that one class per image implies; contradictions are issues.
+
+    A photo with the name of its species says that all others are absent. If all classes but one
+    are known to be absent, that one is positive.
+    """
+    values, issues, names = table.values.copy(), Issues(), np.array(table.classes, dtype=object)
+    positives, negatives = (per_image(values, sign) for sign in (POSITIVE, NEGATIVE))
+    for row in np.flatnonzero((positives > 1) | (negatives == values.shape[1])).tolist():
+        found = list(map(repr, names[values[row] == POSITIVE]))
+        has = f"has {len(found)} positives, {listed(found, 3)}" if found else "lacks all classes"
+        message = f"image {table.images[row]!r} {has}; expected one class with --single-label: "
+        message += "correct it or leave out --single-label"
+        issues.add(str(where), "one class per image", message)
+    issues.raise_any()
+    lasts = np.flatnonzero((positives == 0) & (negatives == values.shape[1] - 1))
+    values[lasts, (values[lasts] == UNOBSERVED).argmax(axis=1)] = POSITIVE
+    values[(values == UNOBSERVED) & (positives == 1)[:, None]] = NEGATIVE
+    return table.with_values(values)
+
+
+def apply_answers(values: LabelMatrix, answers: Mapping[int, Mapping[int, int]]) -> LabelMatrix:
+    """Labels (N, L) after people answered about some classes of some images.
+
+    The class that somebody confirmed is the one; if the one was denied, the others are open.
+    """
+    values = values.copy()
+    for row, said in answers.items():
+        yes = [column for column, answer in said.items() if answer == POSITIVE]
+        if yes:
+            values[row] = NEGATIVE
+            values[row, yes[-1]] = POSITIVE
+        elif (values[row] == NEGATIVE).all():
+            values[row] = UNOBSERVED
+            values[row, list(said)] = NEGATIVE
+    return values

@@ -111,31 +111,27 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
     names = list_images(path)
     hint = "the photos carry tags of their own, which --format photo-tags reads"
     hints = [hint] if photo_tags.carry_tags(path) else []
-    loose = [name for name in names if "/" not in name]
-    classes = {name: PurePosixPath(name).parent.name for name in names if "/" in name}
-    found = listed(sorted(set(classes.values())))
-    if not classes:
+    images = [name for name in names if "/" in name]
+    classes = [PurePosixPath(name).parent.name for name in images]
+    loose = len(names) - len(images)
+    if not images:
         problem = "expected a folder per class with images in it, or a metadata file "
-        problem += f"({', '.join(_METADATA)}); found {len(loose):,} images in the folder itself"
+        problem += f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself"
         raise InputError("; ".join([f"{path}: {problem}", *hints]))
-    if options.classes is None and all(map(_NO_CLASS.fullmatch, classes.values())):
-        problem = f"images are in folders called {found}, which are no names of classes; name a "
-        problem += "label file (--classes takes a list of them all the same)"
+    if options.classes is None and all(map(_NO_CLASS.fullmatch, classes)):
+        problem = f"images are in folders called {listed(sorted({*classes}))}, which are no names "
+        problem += "of classes; name a label file (--classes takes a list of them all the same)"
         raise InputError("; ".join([f"{path}: {problem}", *hints]))
-    labels = pd.DataFrame(
-        {"row": range(len(classes)), "name": list(classes.values()), "sign": POSITIVE}
-    )
-    notes = [f"{len(loose):,} images in no folder of a class are unlabelled"] if loose else []
-    tops = {name.partition("/")[0] for name, folder in classes.items()} - {*classes.values()}
+    notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
+    tops = {name.partition("/")[0] for name in images} - {*classes}
     splits = sorted(tops & {*_SPLITS})
     if len(splits) > 1:
-        named = " and ".join(splits)
-        notes.append(f"images of {named} are read together; name one of these folders for a split")
+        shown = " and ".join(splits)
+        notes.append(f"images of {shown} are read together; name one of these folders for a split")
+    labels = pd.DataFrame({"row": range(len(images)), "name": classes, "sign": POSITIVE})
     where, absent = f"{path}".format, options.absent_value("unobserved")
-    return long_table(
-        *(plain_names([*classes]), labels, where, Issues(), options.classes, absent),
-        [*notes, *hints],
-    )
+    known, notes = options.classes, [*notes, *hints]
+    return long_table(plain_names(images), labels, where, Issues(), known, absent, notes)
 
 
 def _reject_data_sets(folder: Path) -> None:
@@ -145,12 +141,10 @@ def _reject_data_sets(folder: Path) -> None:
     """
     found: list[Path] = []
     for level in ("", "*/", "*/*/"):
-        for pattern in ("ImageSets/Main/*.txt", "annotations/*.json"):
-            files = [
-                file
-                for file in folder.glob(level + pattern)
-                if "_" not in file.stem or file.suffix == ".json"
-            ]
+        lists = [
+            file for file in folder.glob(f"{level}ImageSets/Main/*.txt") if "_" not in file.stem
+        ]
+        for files in (lists, [*folder.glob(f"{level}annotations/*.json")]):
             found += sorted(files, key=lambda file: (file.parent, file.name), reverse=True)
     if found:
         train = [file for file in found if "train" in file.stem and "val" not in file.stem]

@@ -21,8 +21,8 @@ from g2netpl.labels.io import (
     tables,
     voc,
 )
+from g2netpl.labels.io.build import complete_single_labels, merge
 from g2netpl.labels.io.issues import Issues, LabelFileError
-from g2netpl.labels.io.merging import merge
 from g2netpl.labels.io.options import (
     ReadOptions,
     class_problem,
@@ -32,7 +32,6 @@ from g2netpl.labels.io.options import (
     unused_note,
     with_aliases,
 )
-from g2netpl.labels.io.single_label import complete_single_labels
 from g2netpl.labels.names import name_problem, plain_name
 from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable, per_class

@@ -149,13 +149,16 @@ def propose(
     as new tasks, and as predictions for those that it has. Returns notes.
     """
     tasks, control, notes = list(_new_tasks(table)), _CONTROL, list[str]()
-    names: list[str | None] = list(table.images)
+    rows: list[int | None] = list(range(len(table)))
     if project is not None:
         tasks, known = (read_json(project, Issues(), kind) for kind in (Any, list[_Task]))
-        index = FileIndex(table.images)
-        names = [_image_at(task.path, index) for task in known]
-        if None in names:
-            unknown = counted(names.count(None), "task")
+        index, row_of = (
+            FileIndex(table.images),
+            {name: row for row, name in enumerate(table.images)},
+        )
+        rows = [row_of.get(_image_at(task.path, index)) for task in known]
+        if None in rows:
+            unknown = counted(rows.count(None), "task")
             notes.append(f"{unknown} with images that the run does not know")
         controls = [
             (result.from_name, result.to_name)
@@ -169,42 +172,33 @@ def propose(
                 f"no annotation in {project} names the control; predictions are for <Choices "
                 'name="label" toName="image">, and Label Studio leaves out what fits no control'
             )
-    row_of, written = {name: row for row, name in enumerate(table.images)}, []
-    for task, name in zip(tasks, names, strict=True):
-        if name is None:
+    written, names = [], np.array(table.classes, dtype=object)
+    for task, row in zip(tasks, rows, strict=True):
+        if row is None:
             continue
-        row = row_of[name]
         is_there = (table.values[row] == POSITIVE) | new[row]
-        chosen = [table.classes[column] for column in np.flatnonzero(is_there).tolist()]
         results = []
-        if chosen:
+        if is_there.any():
             lowest = round(float(scores[row][is_there].min()), 4)
-            results.append({**_choices(chosen, *control), "score": lowest})
-        score = _expected_right(scores[row], is_there)
-        said = {"model_version": version, "score": score, "result": results}
-        same = {} if project is None else {"task": task.get("id"), **said}
-        written.append({**task, "predictions": [said], **same})
+            results.append({**_choices(names[is_there].tolist(), *control), "score": lowest})
+        # the fraction of the labels that is expected to be right: Label Studio's uncertainty
+        # sampling asks about the images with the lowest first
+        known_scores = np.nan_to_num(scores[row], nan=0.5)
+        score = round(float(np.where(is_there, known_scores, 1 - known_scores).mean()), 4)
+        prediction = {"model_version": version, "score": score, "result": results}
+        same = {} if project is None else {"task": task.get("id"), **prediction}
+        written.append({**task, "predictions": [prediction], **same})
     if not written:
         raise InputError(f"{project}: its tasks show no image of the run, as {table.images[0]!r}")
     _write(path, written)
     return notes
 
 
-def _expected_right(scores: Scores, is_there: npt.NDArray[np.bool_]) -> float:
-    """The fraction of the labels that is expected to be right.
-
-    Label Studio's uncertainty sampling asks about the images with the lowest first.
-    """
-    certain = np.nan_to_num(scores, nan=0.5)
-    return round(float(np.where(is_there, certain, 1 - certain).mean()), 4)
-
-
-def _image_at(path: str, index: FileIndex) -> str | None:
-    """The image of ours that is meant; None if there is none, or if it may be one of several."""
+def _image_at(path: str, index: FileIndex) -> str:
+    """The image of ours that is meant; "" if there is none, or if it may be one of several."""
     parts = plain_name(path).split("/")
-    found = (index.files(parts[start:]) for start in range(len(parts)))
-    meant = next(filter(None, found), [])
-    return meant[0] if len(meant) == 1 else None
+    meant = next(filter(None, (index.files(parts[start:]) for start in range(len(parts)))), [])
+    return meant[0] if len(meant) == 1 else ""
 
 
 def _new_tasks(table: LabelTable) -> Iterator[dict[str, Any]]:

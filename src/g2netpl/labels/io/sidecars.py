@@ -17,23 +17,9 @@ from shlex import quote
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.labels.io import photos
 from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.photos import (
-    ADDED,
-    EMPTY,
-    HIERARCHY,
-    KEYWORDS,
-    LAST_KEYWORD,
-    SUBJECT,
-    TAGS_LIST,
-    Library,
-    Packet,
-    Property,
-    longest,
-    places_of_words,
-    reason,
-    tags_in,
-)
+from g2netpl.labels.io.photos import Library, Packet, Property, longest, reason
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, find
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -125,8 +111,8 @@ def _check(table: LabelTable, folder: Path) -> None:
                 "characters that XML does not allow"
             )
     missing = [table.images[row] for row in find(table.images, folder).missing]
-    photos = (*SUFFIXES, *RAW_SUFFIXES)
-    missing += [name for name in table.images if not name.lower().endswith(photos)]
+    endings = (*SUFFIXES, *RAW_SUFFIXES)
+    missing += [name for name in table.images if not name.lower().endswith(endings)]
     missing += [name for name in table.images if "/." in f"/{name}"]
     if missing:
         raise InputError(
@@ -144,7 +130,7 @@ class _Plan:
         self.table, self.library = table, Library(folder)
         self._predicted = np.zeros(table.values.shape, bool) if predicted is None else predicted
         self._photos = [self.library.photo(name) for name in table.images]
-        self._places = places_of_words(photo.tags().paths for photo in self._photos)
+        self._places = photos.places_of_words(photo.tags().paths for photo in self._photos)
         shared = (item for name in table.images for item in self.library.shared_sidecars(name))
         self.shared = list(dict.fromkeys(shared))
 
@@ -157,13 +143,13 @@ class _Plan:
     def change(self, row: int, sidecar: str) -> _Change:
         """The change of a sidecar as it is now."""
         before = self.library.content_to_replace(sidecar)
-        packet = Packet(before or EMPTY)
-        inside, elsewhere = tags_in(packet), self._photos[row].tags(without=sidecar)
+        packet = Packet(before or photos.EMPTY)
+        inside, elsewhere = photos.tags_in(packet), self._photos[row].tags(without=sidecar)
         labels, names = self.table.values[row], np.array(self.table.classes, dtype=object)
         positive, negative = names[labels == POSITIVE].tolist(), names[labels == NEGATIVE].tolist()
         known = names[(labels == POSITIVE) & ~self._predicted[row]].tolist()
         words = {normalize_name(word) for path in (inside | elsewhere).paths for word in path}
-        marked = set(map(normalize_name, packet.keywords(ADDED)))
+        marked = set(map(normalize_name, packet.keywords(photos.ADDED)))
         added = [name for name in positive if normalize_name(name) not in words]
         removed = [name for name in negative if normalize_name(name) in inside.last_levels]
         confirmed = [name for name in known if normalize_name(name) in marked]
@@ -178,18 +164,18 @@ class _Plan:
         there = frozenset(path for path in tags.paths if normalize_name(path[-1]) not in gone)
         copied = there if before is None else frozenset()
         lists: dict[Property, Sequence[str]] = {
-            SUBJECT: [*sorted({path[-1] for path in copied}), *added]
+            photos.SUBJECT: [*sorted({path[-1] for path in copied}), *added]
         }
-        if packet.has_list(HIERARCHY):
-            lists[HIERARCHY] = ["|".join(path) for path in new]
+        if packet.has_list(photos.HIERARCHY):
+            lists[photos.HIERARCHY] = ["|".join(path) for path in new]
         elif any(len(path) > 1 for path in (*new, *copied)):
-            lists[HIERARCHY] = ["|".join(path) for path in (*longest(there), *new)]
-        for property in filter(packet.has_list, (TAGS_LIST, LAST_KEYWORD)):
+            lists[photos.HIERARCHY] = ["|".join(path) for path in (*longest(there), *new)]
+        for property in filter(packet.has_list, (photos.TAGS_LIST, photos.LAST_KEYWORD)):
             lists[property] = ["/".join(path) for path in new if "/" not in "".join(path)]
-        for property in KEYWORDS:
+        for property in photos.KEYWORDS:
             packet.edit(property, lists.get(property, ()), set(map(normalize_name, removed)))
         unmarked = set(map(normalize_name, (*removed, *confirmed)))
-        packet.edit(ADDED, [name for name in added if name not in known], unmarked)
+        packet.edit(photos.ADDED, [name for name in added if name not in known], unmarked)
         after, image = packet.to_bytes(), self.table.images[row]
         return _Change(image, sidecar, before, after, added, removed, confirmed, kept)
 

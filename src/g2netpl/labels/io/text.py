@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from g2netpl.labels.io.issues import Issues
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import friendly_os_errors
 
 LARGEST_FILE = 8 << 30  # bytes
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # Excel's "Unicode text" begins with one
@@ -17,15 +18,13 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # Excel's "Unicode text" b
 
 def read_bytes(path: Path) -> bytes:
     """The content of a regular file."""
-    try:
-        if path.is_file():
-            if path.stat().st_size > LARGEST_FILE:
-                raise InputError(f"{path}: larger than 8 GB; split it, or convert it to Parquet")
-            return path.read_bytes()
+    if not path.is_file():
         problem = "not a regular file" if path.exists() else "no such file"
-    except OSError as trouble:
-        problem = f"cannot be read ({trouble.strerror})"
-    raise InputError(f"{path}: {problem}")
+        raise InputError(f"{path}: {problem}")
+    with friendly_os_errors(path):
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path}: larger than 8 GB; split it, or convert it to Parquet")
+        return path.read_bytes()
 
 
 def encoding_of(content: bytes, encoding: str | None = None) -> str:
