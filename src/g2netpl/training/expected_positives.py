@@ -137,7 +137,7 @@ def estimate(
     wide = f"{low / _METHOD_ERROR:.2f} to {high * _METHOD_ERROR:.2f}"
     origin = f"estimated from positives, probably {wide}"
     if len(tagged) < _FEW_IMAGES or positives / visible.shape[1] < _TAGS:
-        origin += f"; {counted(len(tagged), 'tagged image')} are few, so the lower end is used"
+        origin += f"; {counted(len(tagged), 'tagged image')} are few, so a value near the lower end is used"
         return Expected(low, f"{origin}; --expected-positives K if you know better", at_random)
     return Expected(k, origin, at_random)
 
