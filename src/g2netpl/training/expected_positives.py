@@ -137,8 +137,10 @@ def estimate(
     wide = f"{low / _METHOD_ERROR:.2f} to {high * _METHOD_ERROR:.2f}"
     origin = f"estimated from positives, probably {wide}"
     if len(tagged) < _FEW_IMAGES or positives / visible.shape[1] < _TAGS:
-        origin += f"; {counted(len(tagged), 'tagged image')} are few, so a value near the lower end is used"
-        return Expected(low, f"{origin}; --expected-positives K if you know better", at_random)
+        number = counted(len(tagged), "tagged image")
+        few = f"{number} are few, so a value near the lower end is used"
+        hint = "--expected-positives K if you know better"
+        return Expected(low, f"{origin}; {few}; {hint}", at_random)
     return Expected(k, origin, at_random)
 
 
