@@ -4,16 +4,15 @@ import os
 
 import numpy as np
 import pytest
+from coco_files import CATEGORIES, coco_annotation, coco_image
 from test_official_layouts import (
+    MAIN,
     NUS_IMAGES,
     SPML_IMAGES,
-    coco_annotation,
     coco_file,
-    coco_image,
     nus_files,
     put,
     spml_files,
-    voc_lists,
 )
 
 from g2netpl import read_labels
@@ -27,14 +26,16 @@ from g2netpl.utils.errors import InputError
 
 
 def voc(folder):
-    voc_lists(folder)  # makes VOC2012/ImageSets/Main/…
+    for part, images in (("train", "abcd"), ("val", "e"), ("trainval", "ae")):
+        put(folder / MAIN / f"{part}.txt", "\n".join(images))
+        put(folder / MAIN / f"cat_{part}.txt", "".join(f"{image}  1\n" for image in images))
 
 
 def coco(folder, year=2014):
     for part, count in (("train", 3), ("val", 2)):
         images = [coco_image(number) for number in range(count)]
         labels = [coco_annotation(number, number, 90) for number in range(count)]
-        coco_file(folder / f"annotations/instances_{part}{year}.json", images, labels)
+        coco_file(folder / f"annotations/instances_{part}{year}.json", images, labels, CATEGORIES)
 
 
 def spml(folder):
@@ -47,8 +48,8 @@ def spml(folder):
 def nuswide(folder):
     put(folder / "ImageList/TrainImagelist.txt", "\n".join(NUS_IMAGES))
     put(folder / "ImageList/TestImagelist.txt", "\n".join(NUS_IMAGES))
-    nus_files(folder, "TrainTestLabels", "_Train")
-    nus_files(folder, "TrainTestLabels", "_Test")
+    nus_files(folder / "TrainTestLabels", "_Train")
+    nus_files(folder / "TrainTestLabels", "_Test")
 
 
 def tables(folder):

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from coco_files import coco_annotation
 from PIL import Image
 from sklearn.metrics import average_precision_score
-from test_official_layouts import CONCEPTS, MAIN, coco_annotation, coco_file, put
+from test_official_layouts import MAIN, coco_file, put
 from test_reproduce import csv_of, words_of
 from test_reproduce_photos import ONE, SMALL
 
@@ -19,6 +20,7 @@ pottedplant sheep sofa train tvmonitor
 """
 VOC_NAMES = NAMES.split()
 COCO_NAMES = [*(f"thing {number:02d}" for number in range(79)), "toothbrush"]
+CONCEPTS = [*(f"concept {number:02d}" for number in range(80)), "zebra"]
 COUNTS = {"train": 20, "test": 10}
 
 

@@ -252,7 +252,7 @@ def test_curves_are_the_history(page, run):
 
 
 def test_the_last_histogram_is_that_of_the_soft_labels(page, run):
-    hidden = (run.observed().values == -1) & run.has_soft_labels()[:, None]
+    hidden = (run.observed().values == -1) & run.labels.has_soft[:, None]
     counts, _ = np.histogram(run.soft_labels()[hidden], bins=20, range=(0, 1))
     _, rows = page.table("Pseudo-labels of unobserved labels")
     found = [shown(cell) for cell in rows[-1][1:]]
@@ -414,7 +414,7 @@ def test_unreadable_images_are_left_out(copied, judged):
 MISTAKES = {
     "no folder": (["--images", "nowhere"], 2, "--images nowhere: no such folder"),
     "not a page": (["--output", "page.pdf"], 2, "expected a name ending in .html"),
-    "a file that is there": (["--output", "there.html"], 3, "there.html: is there already"),
+    "a file that is there": (["--output", "there.html"], 2, "there.html: is there already"),
 }
 
 

@@ -81,7 +81,7 @@ def test_the_cells_of_a_comparison(tmp_path, outside, link, rejected):
     (output / "cells.jsonl").unlink()
     (outside / "diary.txt").write_bytes(cells + b'{"method": "an", "set')
     link(outside / "diary.txt", output / "cells.jsonl")
-    rejected(output / "cells.jsonl", *command, "--seeds", "0,1", "--resume")
+    rejected(output / "cells.jsonl", *command, "--seeds", "0,1")
 
 
 def test_the_folder_of_checkpoints(small_train, tmp_path, outside, rejected, monkeypatch):

@@ -41,13 +41,13 @@ def assert_upper_alone_learnt(run, at="9"):
 @pytest.fixture
 def decoded(monkeypatch):
     """Which images were looked at."""
-    seen, look = [], ImageSource.decoded
+    seen, look = [], ImageSource.load
 
-    def watch(source, groups, epoch):
+    def watch(source, groups, epoch, *device):
         seen.extend(source.dataset.paths[row] for rows in groups for row in rows)
-        return look(source, groups, epoch)
+        return look(source, groups, epoch, *device)
 
-    monkeypatch.setattr(ImageSource, "decoded", watch)
+    monkeypatch.setattr(ImageSource, "load", watch)
     return seen
 
 

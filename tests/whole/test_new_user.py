@@ -18,7 +18,7 @@ def scans(tmp_path, scenes):
     folder = tmp_path / "scans"
     folder.mkdir()
     for row in range(20):
-        Image.fromarray(scenes.train_images[row]).save(folder / f"scan{row:02}", "png")
+        Image.fromarray(scenes.train_images[row]).save(folder / f"scan{row:02}.png")
     return folder
 
 
@@ -46,7 +46,7 @@ def rows(tag, count):
     return "".join(f"scan{row:02},{tag}\n" for row in range(count))
 
 
-def test_pictures_without_an_ending_are_unlabelled_images_too(scans, capsys):
+def test_images_without_a_row_are_unlabelled(scans, capsys):
     arguments = labels(scans, f"image,tags\n{rows('cat', 5)}scan05,dog\nscan06,dog\n")
     out, _ = check(arguments, capsys)
     assert f"13 images in {scans} not listed: unlabelled training images" in out

@@ -379,7 +379,7 @@ def test_check_rejects_what_a_training_would(folder, capsys):
     ):
         odd.write_text(f"image,a,b\n{rows}")
         assert check(folder, labels="odd.csv") == 2
-        assert said in capsys.readouterr().err
+        assert said in capsys.readouterr().out
     before = (folder / "labels.csv").read_text()
     assert check(folder, "--output", labels) == 2
     assert check(folder, "--output", labels, "--overwrite") == 2

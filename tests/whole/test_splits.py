@@ -100,7 +100,7 @@ def test_check_looks_at_the_test_file_too(album, tmp_path, capsys):
     assert any("12 groups of the test or validation file also among" in each for each in data.notes)
     shutil.copy(album / "07.png", album / "again-07.jpg")
     assert run("check", album, *test) == 2
-    assert "1 image also trained on, the first 'again-07.jpg' = '07.png'" in capsys.readouterr().err
+    assert "1 image also trained on, the first 'again-07.jpg' = '07.png'" in capsys.readouterr().out
     assert run("check", album, *test, "--set", "overlap=allow") == 0
 
 

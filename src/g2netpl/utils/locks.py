@@ -61,5 +61,10 @@ def held(path: Path, if_busy: str | Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        lock.release()
+        try:
+            path.unlink(missing_ok=True)  # before the release: after it, the file may be another's
+            lock.release()
+        except PermissionError:  # Windows removes no open file
+            lock.release()
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
