@@ -37,10 +37,7 @@ def test_an_old_run_is_renamed_and_the_new_one_is_as_any(finished, small_trainin
     folder, before = finished
     keys = small_training(learning_rate=1e-3)
     assert main(train_command(keys)) == 2
-    assert (
-        "holds a finished run of 'g2netpl train'; choose another --output"
-        in capsys.readouterr().err
-    )
+    assert "holds results of 'g2netpl train'; resume it with --resume" in capsys.readouterr().err
     assert main([*train_command(keys), "--learning-rate", "1e38", "--overwrite"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert everything(folder) == before

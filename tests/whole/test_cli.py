@@ -103,7 +103,7 @@ def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatc
     assert main(["train", "--resume", "--output", "run"]) == 0
     assert "finished already" in capsys.readouterr().out
     assert main(arguments) == 2
-    assert "holds a finished run of 'g2netpl train'" in capsys.readouterr().err
+    assert "holds results of 'g2netpl train'" in capsys.readouterr().err
     assert main([*arguments, "--overwrite"]) == 0
 
 

@@ -114,7 +114,7 @@ def test_a_run_goes_on_with_the_same_files_alone(team, capsys):
     assert "this run is finished already" in capsys.readouterr().out
     fewer = ["train", "--resume", "--labels", "alice.csv", "--output", "run"]
     assert main(fewer) == 2
-    assert "changed since the run began: labels, the training labels" in capsys.readouterr().err
+    assert "changed since the run began: the training labels" in capsys.readouterr().err
     content = json.loads(Path("bob.json").read_text())
     content["annotations"][0]["category_id"] = 3 - content["annotations"][0]["category_id"]
     Path("bob.json").write_text(json.dumps(content))

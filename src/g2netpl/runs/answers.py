@@ -16,11 +16,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from g2netpl.labels.io.build import apply_answers
-from g2netpl.labels.io.writing import write_rows
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.runs.records import REVIEW
 from g2netpl.runs.run import Run
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.options import Options
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
@@ -71,13 +71,8 @@ def now() -> str:
 def read_decisions(folder: str | Path, name: str = REVIEW) -> list[Decision]:
     """Every line about a run, in order; none if nobody has reviewed it. Nothing is changed."""
     path = Path(folder) / name
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    return parse_decisions(content, path)[0]
+    with friendly_os_errors(path):
+        return parse_decisions(path.read_bytes(), path)[0] if path.exists() else []
 
 
 def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
@@ -88,18 +83,15 @@ def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
     for number, line in enumerate(lines, start=1):
         try:
             decisions.append(Decision.from_line(line))
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as problem:
-            if number < len(lines):
-                raise _no_decision(path, number, problem) from None
-            break
-        except (ValueError, InputError) as problem:
-            raise _no_decision(path, number, problem) from None
+        except (ValueError, RecursionError, InputError) as problem:
+            is_torn = isinstance(problem, json.JSONDecodeError | UnicodeDecodeError)
+            if is_torn and number == len(lines):
+                break
+            raise InputError(
+                f"{path}:{number}: not a decision ({problem}); nothing was changed"
+            ) from None
         size += len(line) + 1
     return decisions, min(size, len(content))
-
-
-def _no_decision(path: Path, number: int, problem: Exception) -> InputError:
-    return InputError(f"{path}:{number}: not a decision ({problem}); nothing was changed")
 
 
 def in_force(decisions: Iterable[Decision]) -> list[Decision]:
@@ -133,19 +125,11 @@ def apply_decisions(
     """
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
-    answers = latest(decisions)
-    places = [
-        (find("image", answer.image, rows), find("class", answer.label, columns), answer.new)
-        for answer in answers
-    ]
-    at = tuple(zip(*places, strict=True)) or ((), (), ())
-    decided = table.with_values(with_labels(table.values, *at))
-    if not single_label:
-        return decided
-    by_image: dict[int, dict[int, int]] = {}
-    for row, column, sign in places:
-        by_image.setdefault(row, {})[column] = sign
-    return table.with_values(apply_answers(decided.values, by_image))
+    values, by_image = table.values.copy(), dict[int, dict[int, int]]()
+    for answer in latest(decisions):
+        row, column = find("image", answer.image, rows), find("class", answer.label, columns)
+        values[row, column] = by_image.setdefault(row, {})[column] = answer.new
+    return table.with_values(apply_answers(values, by_image) if single_label else values)
 
 
 def find(what: str, name: str, known: dict[str, int]) -> int:
@@ -162,17 +146,3 @@ def reviewed_labels(folder: str | Path) -> LabelTable:
     """The labels that a run was trained on, and on top of them the answers of people since."""
     run = Run.open(folder)
     return apply_decisions(run.observed(), read_decisions(folder), run.config.single_label)
-
-
-def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Path) -> int:
-    """Which labels people decided, what the run knew before, and when; returns how many."""
-    shown = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
-    rows = {name: row for row, name in enumerate(before.images)}
-    columns = {name: column for column, name in enumerate(before.classes)}
-    lines = []
-    for answer in latest(decisions):
-        was = shown[int(before.values[rows[answer.image], columns[answer.label]])]
-        label = (answer.image, answer.label, shown[answer.new], was)
-        lines.append([*label, answer.time, answer.order])
-    write_rows(path, ["image", "class", "value", "before", "time", "order"], lines)
-    return len(lines)
