@@ -3,8 +3,6 @@
 import csv
 import json
 import random
-import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -81,7 +79,7 @@ def test_a_team_checks_trains_and_completes(team, capsys):
     assert run.classes == ("car", "cat", "tree")
     assert [path.rpartition("/")[2] for path in run.config.labels] == ["alice.csv", "bob.json"]
 
-    assert main(["complete", "run", "--output", "all.csv", "--table", "labels.csv"]) == 0
+    assert main(["complete", "run", "--details", "all.csv", "--output", "labels.csv"]) == 0
     completed = read_labels("labels.csv")
     assert completed.is_complete
     with open("all.csv", newline="", encoding="utf-8") as file:
@@ -103,9 +101,6 @@ def test_a_team_checks_trains_and_completes(team, capsys):
     assert main(["train", "--continue-from", "run", "--output", "second"]) == 0
     assert "1 label by review: 1 positive, 0 negative" in capsys.readouterr().out
     assert load_run("second").config.labels == run.config.labels
-    truth = ["--truth", "labels.csv", "--truth", "alice.csv"]
-    assert main(["complete", "run", *truth]) == 0
-    assert "against labels.csv + alice.csv, " in capsys.readouterr().out
 
 
 def test_a_run_goes_on_with_the_same_files_alone(team, capsys):
@@ -121,20 +116,3 @@ def test_a_run_goes_on_with_the_same_files_alone(team, capsys):
     flags = ["train", "--resume", "--set", "contradictions=unknown", "--output", "run"]
     assert main(flags) == 2
     assert "the training labels" in capsys.readouterr().err
-
-
-def test_the_example_of_the_page_prints_what_the_page_says(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text(encoding="utf-8").partition("## An example")[2]
-    files = re.findall(r"^`(\S+)`:\n\n```\n(.*?)```", text, re.MULTILINE | re.DOTALL)
-    assert [name for name, _ in files] == ["alice.csv", "bob.csv", "aliases.txt"]
-    for name, content in files:
-        Path(name).write_text(content)
-    commands = re.findall(r"```sh\ng2netpl (.*?)\n```\n\n```\n(.*?)```", text, re.DOTALL)
-    assert len(commands) == 2
-    for command, said in commands:
-        main(shlex.split(command))
-        printed = capsys.readouterr()
-        assert printed.out + printed.err == said
-    (written,) = re.findall(r"now has:\n\n```\n(.*?)```", text, re.DOTALL)
-    assert Path("labels.csv").read_text() == written

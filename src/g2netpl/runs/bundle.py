@@ -11,7 +11,6 @@ huggingface_hub takes the token from HF_TOKEN or its own login; it is in no mess
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -28,17 +27,17 @@ from huggingface_hub import HfApi, get_token, hf_hub_download
 from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
 
-from g2netpl.images.features import compute_rows
+from g2netpl.images.features import OnBatch, compute_rows
 from g2netpl.images.loader import ImageSource, Rows
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
 from g2netpl.labels.io.text import parse_json
-from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.thresholds import Number, Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors, is_full
-from g2netpl.utils.image_refs import MAX_PIXELS
+from g2netpl.utils.options import LARGEST_IMAGE
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
@@ -47,10 +46,8 @@ LARGEST = 2**31 - 1  # bytes of a protobuf message
 MODEL, CARD, CONFIG = "model.onnx", "README.md", "config.json"
 SCHEME = "hf://"
 _NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
-_BATCH = 16
 _ROUNDING = 1e-6  # by which a score may leave [0, 1]
 _NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever be
-_UNSCALED = (0.0,) * 3, (1 / 255,) * 3  # mean and deviation with which pixels stay 0 to 255
 
 
 def _class_names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -68,16 +65,15 @@ class Contents(Thresholds):
 
     format: Whole = Field(default=2, ge=2, le=2)
     classes: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_class_names)]
-    image_size: Whole = Field(gt=0, le=math.isqrt(MAX_PIXELS))
+    image_size: Whole = Field(gt=0, le=LARGEST_IMAGE)
     mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
     std: tuple[Number, ...] = Field(min_length=3, max_length=3)
     training: dict[str, Any]
 
     @model_validator(mode="after")
-    def _one_per_class(self) -> Self:
-        for what, values in (("thresholds", self.per_class), ("reasons", self.reasons)):
-            if len(values) != len(self.classes) and (values or what == "thresholds"):
-                raise ValueError(f"expected {len(self.classes)} {what}, got {len(values)}")
+    def _one_threshold_per_class(self) -> Self:
+        if len(self.per_class) != len(self.classes):
+            raise ValueError(f"expected {len(self.classes)} thresholds, got {len(self.per_class)}")
         return self
 
 
@@ -106,18 +102,13 @@ class Bundle(Classifier):
         names = set(Thresholds.model_fields)
         return Thresholds(**self.contents.model_dump(include=names, by_alias=True))
 
-    def score(
-        self,
-        paths: Sequence[str],
-        workers: int = 0,
-        max_unreadable: int | None = None,
-        on_batch: OnBatch = None,
-        count: int = 0,
-    ) -> Scores:
-        """Scores before calibration."""
-        size = self.contents.image_size
-        most = len(paths) if max_unreadable is None else max_unreadable
-        source = ImageSource(paths, size, *_UNSCALED, workers=workers, max_unreadable=most)
+    @property
+    def pixels(self) -> tuple[int, Sequence[float], Sequence[float]]:
+        """Pixels a side of its images; the graph normalises them."""
+        return self.contents.image_size, (0.0,) * 3, (1 / 255,) * 3
+
+    def score_source(self, source: ImageSource, on_batch: OnBatch, count: int) -> Scores:
+        """Scores of a source of images."""
 
         def compute(_: Rows, images: Tensor) -> Tensor:
             pixels = images.nan_to_num().round().to(torch.uint8).permute(0, 2, 3, 1)
@@ -125,8 +116,7 @@ class Bundle(Classifier):
             scores[images[:, 0, 0, 0].isnan()] = torch.nan
             return scores
 
-        batch_size = max(1, min(_BATCH, MAX_PIXELS // size**2))
-        return compute_rows(compute, source, "cpu", batch_size, on_batch)
+        return compute_rows(compute, source, "cpu", on_batch=on_batch)
 
     def _score(self, pixels: npt.NDArray[np.uint8]) -> Scores:
         """The scores (B, L) of a batch, checked."""

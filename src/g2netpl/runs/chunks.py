@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from g2netpl.images.features import OnBatch
 from g2netpl.images.sources import Catalogue, images_at
 from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
-from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError, UserError

@@ -14,13 +14,14 @@ expected.
 import math
 import re
 from collections import Counter
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field
-from scipy.optimize import brentq, minimize, minimize_scalar
+from pydantic import Field, model_validator
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
+from sklearn.linear_model import LogisticRegression
 
 from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_image
@@ -38,20 +39,15 @@ from g2netpl.utils.options import Options
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _LARGEST_LOGIT = 30.0
+_SLOPES = (math.exp(-4), math.exp(4))  # of a calibration; scores are never reversed
 _MOST_OBSERVED = 0.95  # fraction of the positives or negatives taken to be observed, at most
 
 Floats = npt.NDArray[np.float64]
 Validation = tuple[Scores, LabelMatrix]  # scores before calibration, and what is known
 
 
-def _plain_text(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("expected a line of plain text")
-    return text
-
-
 Number = Annotated[float, Field(strict=True)]
-Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
+Text = Annotated[str, Field(max_length=500, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # a plain line
 
 
 class Thresholds(Options):
@@ -70,6 +66,12 @@ class Thresholds(Options):
     """Of each threshold, as "kind: more"."""
     single_label: bool = False
     """An image has one class, the most probable."""
+
+    @model_validator(mode="after")
+    def _one_reason_per_class(self) -> Self:
+        if self.reasons and len(self.reasons) != len(self.per_class):
+            raise ValueError(f"expected {len(self.per_class)} reasons, got {len(self.reasons)}")
+        return self
 
     def __str__(self) -> str:
         text = f"thresholds: {self.rule}, by {self.basis}"
@@ -269,19 +271,12 @@ def matching_threshold(scores: npt.ArrayLike, k: float) -> float:
 def calibration(scores: npt.ArrayLike, truth: LabelMatrix) -> tuple[float, float]:
     """Temperature and shift that minimise the log loss over known labels."""
     known = truth != UNOBSERVED
-    logits, labels = logits_of(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(float)
+    logits, labels = logits_of(np.asarray(scores)[known]), truth[known] == POSITIVE
     if not 0 < labels.sum() < len(labels):
         return 1.0, 0.0
-
-    def loss(values: Floats) -> tuple[float, Floats]:
-        moved = math.exp(-values[0]) * logits + values[1]
-        wrong = expit(moved) - labels
-        cost = np.logaddexp(0.0, moved) - labels * moved
-        slopes = [-(wrong * (moved - values[1])).mean(), wrong.mean()]
-        return float(cost.mean()), np.array(slopes)
-
-    best = minimize(loss, np.zeros(2), jac=True, bounds=[(-4, 4), (-20, 20)]).x
-    return float(math.exp(best[0])), float(best[1])
+    best = LogisticRegression(C=np.inf, tol=1e-7, max_iter=1000).fit(logits[:, None], labels)
+    slope = np.clip(best.coef_[0, 0], *_SLOPES)
+    return float(1 / slope), float(best.intercept_[0])
 
 
 def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
