@@ -263,7 +263,7 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     ("more", "what"),
     [
         (["--labels", "x.csv"], "--labels: needs --images and --output"),
-        (["--labels", "x.csv", "--images", "y", "--output", "z/", "--truth", "t"], "--truth and"),
+        (["--labels", "x.csv", "--images", "y", "--output", "z/", "--dry-run"], "--dry-run do"),
         (["--engine", "ray"], "--engine and several processes: go with --labels"),
     ],
 )

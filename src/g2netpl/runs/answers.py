@@ -4,16 +4,16 @@
 
 An answer about a whole photo is a line per label, with one id and the order "photos". Every line is
 fsynced before the page says "saved". An undo is a line that takes back the last answer still in
-force. A torn last line, left by a crash, is skipped; any other unreadable line is an error.
+force. A last line without its end, left by a crash, is skipped; an unreadable line is an error.
 """
 
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from g2netpl.labels.io.build import apply_answers
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -21,7 +21,7 @@ from g2netpl.runs.records import REVIEW
 from g2netpl.runs.run import Run
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors
-from g2netpl.utils.options import Options
+from g2netpl.utils.options import Options, parse_record
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
 PHOTOS = "photos"  # the order of a label that was answered with its whole photo
@@ -50,17 +50,12 @@ class Decision(Options):
         """As a line of the file."""
         return json.dumps(self.model_dump(by_alias=True)).encode() + b"\n"
 
-    @classmethod
-    def from_line(cls, line: bytes) -> Self:
-        """Read a line; ValueError or InputError reports what is wrong."""
-        content = json.loads(line)
-        if not isinstance(content, dict):
-            raise ValueError(f"expected an object, got a {type(content).__name__}")
-        decision = cls(**content)
-        expected = {**ANSWERS, "skip": decision.old}.get(decision.action, decision.new)
-        if decision.new != expected:
-            raise ValueError(f"{decision.action} means new: {expected}, got {decision.new}")
-        return decision
+    @model_validator(mode="after")
+    def _new_follows_from_the_action(self) -> Self:
+        expected = {**ANSWERS, "skip": self.old}.get(self.action, self.new)
+        if self.new != expected:
+            raise ValueError(f"{self.action} means new: {expected}, got {self.new}")
+        return self
 
 
 def now() -> str:
@@ -76,22 +71,13 @@ def read_decisions(folder: str | Path, name: str = REVIEW) -> list[Decision]:
 
 
 def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
-    """The decisions, and how many bytes hold them: fewer than all if the last line is torn."""
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    decisions: list[Decision] = []
-    size = 0
+    """The decisions, and how many bytes hold them: without a torn last line."""
+    *lines, _ = content.split(b"\n")
+    decisions = []
     for number, line in enumerate(lines, start=1):
-        try:
-            decisions.append(Decision.from_line(line))
-        except (ValueError, RecursionError, InputError) as problem:
-            is_torn = isinstance(problem, json.JSONDecodeError | UnicodeDecodeError)
-            if is_torn and number == len(lines):
-                break
-            raise InputError(
-                f"{path}:{number}: not a decision ({problem}); nothing was changed"
-            ) from None
-        size += len(line) + 1
-    return decisions, min(size, len(content))
+        where = f"{path}:{number}: not a decision"
+        decisions.append(Decision.read(parse_record(dict[str, Any], line, where), where))
+    return decisions, content.rfind(b"\n") + 1
 
 
 def in_force(decisions: Iterable[Decision]) -> list[Decision]:

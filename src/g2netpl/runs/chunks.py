@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.thresholds import Thresholds
-from g2netpl.utils.arrays import Scores
+from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError, UserError
 from g2netpl.utils.files import (
     check_no_links,
@@ -106,19 +106,22 @@ class Totals:
         return self.counts["images"] - self.counts["unread"]
 
 
-class ImageFinder:
+_catalogue = lru_cache(maxsize=1)(images_at)
+
+
+class ImageFinder(NamedTuple):
     """Paths of images by their names: as given, or by exact names at an address.
 
     An image that is not there is unreadable. Another process looks at the address itself.
     """
 
-    def __init__(self, address: str, paths: Mapping[str, str] | None = None) -> None:
-        self.address, self.paths = address, paths
+    address: str
+    paths: Mapping[str, str] | None = None
 
-    @cached_property
+    @property
     def images(self) -> Catalogue:
-        """All images at the address."""
-        return images_at(self.address)
+        """All images at the address, which is read once."""
+        return _catalogue(self.address)
 
     def __call__(self, names: Sequence[str]) -> list[str]:
         """Their paths."""
@@ -129,9 +132,6 @@ class ImageFinder:
     def missing(self, names: Sequence[str]) -> list[str]:
         """Those that are not there."""
         return [names[row] for row in self.images.find(names, exactly=True).missing]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ImageFinder, (self.address, self.paths)
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class ChunkWriter:
         cls, folder: Path, command: str, depends: Mapping[str, Any], overwrite: bool = False
     ) -> "ChunkWriter":
         """Begin in an empty folder, or resume in one that depends on the same."""
-        about = json.loads(json.dumps({"format": 1, "command": command, **depends}))
+        about = json.loads(json.dumps({"format": 1, "command": command, **depends}))  # no tuples
         path = folder / ABOUT
         check_no_links(folder)
         with friendly_os_errors(folder):
@@ -220,10 +220,6 @@ class ChunkWriter:
         return self.folder / f"part-{number:06d}.parquet"
 
 
-class RayError(UserError):
-    """Ray could not do it."""
-
-
 class _Worker:
     """What a process of Ray does with a chunk."""
 
@@ -244,31 +240,27 @@ def make_on_ray(
     import ray
     from ray.util import ActorPool
 
-    is_ours = not ray.is_initialized()
-    if is_ours:
-        ray.init(log_to_driver=False, logging_level="ERROR")
+    ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+    resources = ray.cluster_resources()
+    kind = "GPU" if resources.get("GPU") else "CPU"
+    count = min(max(1, int(resources.get(kind, 1))), len(chunks))
+    actor: Any = ray.remote(max_restarts=-1, max_task_retries=-1, **{f"num_{kind.lower()}s": 1})
+    actors = [actor(_Worker).remote(writer, build) for _ in range(count)]
     try:
-        resources = ray.cluster_resources()
-        kind = "GPU" if resources.get("GPU") else "CPU"
-        count = min(max(1, int(resources.get(kind, 1))), len(chunks))
-        actor: Any = ray.remote(max_restarts=-1, max_task_retries=-1, **{f"num_{kind.lower()}s": 1})
-        actors = [actor(_Worker).remote(writer, build) for _ in range(count)]
         yield from ActorPool(actors).map_unordered(
             lambda worker, chunk: worker.make.remote(chunk), chunks
         )
     except ray.exceptions.RayError as problem:
         raise _user_error(problem) from None
     finally:
-        if is_ours:
-            ray.shutdown()
+        ray.shutdown()
 
 
-def _user_error(problem: BaseException) -> UserError:
+def _user_error(problem: Exception) -> UserError:
     """A user's mistake as a worker raised it, or what Ray reports, in a line."""
     cause: Any = problem
     while cause is not None:
         if isinstance(cause, UserError):
             return cause
         cause = getattr(cause, "cause", None) or cause.__cause__
-    lines = str(problem).strip().splitlines() or [type(problem).__name__]
-    return RayError(f"ray: {lines[-1][:300]}; run the same command again to resume")
+    return UserError(f"ray: {first_line(problem)}; run the same command again to resume")

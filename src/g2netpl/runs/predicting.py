@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.files import ensure_local
-from g2netpl.labels.io import ReadOptions, find_format, read_labels
+from g2netpl.labels.io import ReadOptions, read_labels
 from g2netpl.labels.io.cells import MARKS
 from g2netpl.labels.io.columns import ADDED, IMAGE_HEADERS
 from g2netpl.labels.io.issues import Issues
@@ -91,9 +91,7 @@ class Completer(ChunkMaker):
     @property
     def depends(self) -> dict[str, Any]:
         """What the results depend on."""
-        is_number = isinstance(self.confidence, float)
-        confidence = self.confidence if is_number else str(self.confidence)
-        return {**super().depends, "confidence": confidence}
+        return {**super().depends, "confidence": str(self.confidence)}
 
     def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
         """Names and labels."""
@@ -101,12 +99,11 @@ class Completer(ChunkMaker):
         observed = LabelTable(chunk.images, self.classifier.classes, chunk.known)
         no_pseudo_labels = np.zeros(len(observed), dtype=bool)
         how = (scores, self.thresholds, self.k, self.confidence)
-        values = fill_in(observed, no_pseudo_labels, *how).values
-        columns: dict[str, Any] = {"image": list(chunk.images)}
-        for name, labels in zip(observed.classes, values.T, strict=True):
-            columns[name] = np.ma.masked_array(labels, labels == UNOBSERVED)
-        known, positives = (values != UNOBSERVED).sum(), (values == POSITIVE).sum()
-        counts = {"observed": observed.known, "known": int(known), "positives": int(positives)}
+        completed = fill_in(observed, no_pseudo_labels, *how).table
+        labels = np.ma.masked_equal(completed.values.T, UNOBSERVED)
+        columns = {"image": [*chunk.images], **dict(zip(observed.classes, labels, strict=True))}
+        positives = int((completed.values == POSITIVE).sum())
+        counts = {"observed": observed.known, "known": completed.known, "positives": positives}
         return columns, counts
 
 
@@ -127,10 +124,7 @@ def tag_separator(classes: Sequence[str], with_scores: bool) -> str:
         raise InputError("a class is called 'image' or 'labels': give --no-scores")
     marks = [mark for mark in MARKS if not any(mark in name for name in classes)]
     if not marks:
-        raise InputError(
-            "classes: each of ; | , / and tab is in a name, so none can separate tags; rename "
-            "classes in the label file and train again"
-        )
+        raise InputError("classes: their names hold ; | , / and tab, so none can separate tags")
     return marks[0]
 
 
@@ -141,15 +135,11 @@ def join_tags(classes: Sequence[str], chosen: npt.NDArray[np.bool_], mark: str) 
 
 
 def read_names(file: str) -> list[str]:
-    """Image names: a label file of any format, or a text with one per line."""
+    """Image names: a text file or a column with one per line, or any other label file."""
     path = ensure_local(file)
-    header = beginning(path).strip() if path.is_file() else ""
-    is_names_only = header.lower() in IMAGE_HEADERS
-    try:  # a .txt file may be the list of a known data set
-        is_label_file = path.suffix.lower() != ".txt" or bool(find_format(path))
-    except InputError:
-        is_label_file = False
-    if is_label_file and not is_names_only:
+    if path.suffix.lower() != ".txt" and beginning(path).strip().lower() not in IMAGE_HEADERS:
         return list(read_labels(file, options=ReadOptions(minus_one="unobserved")).images)
-    lines = read_text(path, Issues()).splitlines()[1 if is_names_only else 0 :]
-    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    names = [line.strip() for line in read_text(path, Issues()).splitlines()]
+    if names and names[0].lower() in IMAGE_HEADERS:
+        del names[0]
+    return list(dict.fromkeys(filter(None, names)))
