@@ -32,7 +32,7 @@ def in_child(kind: str, classifier: str, images: str, count: int) -> dict[str, f
     if kind == "bundle":
         from g2netpl.runs.bundle import load_bundle
 
-        trained = load_bundle(classifier, threads=threads)
+        trained = load_bundle(classifier)
         size = trained.contents.image_size
 
         def network(batch: np.ndarray) -> None:

@@ -116,12 +116,9 @@ def test_on_fresh_data_the_guarantee_holds(positives):
 
 
 def test_what_to_do_about_too_few_positives():
-    columns = [column(50, 50), column(10, 90), column(2, 98)]
-    assert missing_labels(columns, 0.9, [0.5, 0.5, 0.5]) == ""
-    text = missing_labels(columns, 0.9, [0.5, None, None])
+    assert missing_labels([0.5, 0.5, 0.5], 0.9) == ""
+    text = missing_labels([0.5, None, None], 0.9)
     assert text.startswith("2 of 3 classes get no positives: precision 0.9 needs 29 validation")
-    assert "the most frequent of these classes has 10. Label more photos in full" in text
-    assert "--validation-labels" in text
 
 
 def held_out(*positives):

@@ -24,20 +24,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from huggingface_hub import HfApi, get_token, hf_hub_download
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from g2netpl.images.features import OnBatch, compute_rows
 from g2netpl.images.loader import ImageSource, Rows
-from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
-from g2netpl.labels.io.text import parse_json
 from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.thresholds import Number, Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors, is_full
-from g2netpl.utils.options import LARGEST_IMAGE
+from g2netpl.utils.options import LARGEST_IMAGE, parse_record
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
@@ -50,13 +48,6 @@ _ROUNDING = 1e-6  # by which a score may leave [0, 1]
 _NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever be
 
 
-def _class_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    problems = [f"class {name!r:.60} is listed twice" for name in names if names.count(name) > 1]
-    for problem in (*filter(None, map(class_problem, names)), *problems):
-        raise ValueError(problem)
-    return names
-
-
 Whole = Annotated[int, Field(strict=True)]
 
 
@@ -64,11 +55,20 @@ class Contents(Thresholds):
     """What the metadata of a bundle say."""
 
     format: Whole = Field(default=2, ge=2, le=2)
-    classes: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_class_names)]
+    classes: tuple[str, ...] = Field(min_length=1)
     image_size: Whole = Field(gt=0, le=LARGEST_IMAGE)
     mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
     std: tuple[Number, ...] = Field(min_length=3, max_length=3)
     training: dict[str, Any]
+
+    @field_validator("classes")
+    @classmethod
+    def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for problem in filter(None, map(class_problem, names)):
+            raise ValueError(problem)
+        if len(set(names)) < len(names):
+            raise ValueError("a class is listed twice")
+        return names
 
     @model_validator(mode="after")
     def _one_threshold_per_class(self) -> Self:
@@ -138,11 +138,8 @@ class Bundle(Classifier):
         return clipped
 
 
-def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
-    """Load a bundle: a file, a folder as on the Hugging Face hub, or hf://OWNER/NAME from there.
-
-    `threads` is by default the number of cores that this process may use.
-    """
+def load_bundle(path: str | Path) -> Bundle:
+    """Load a bundle: a file, a folder as on the Hugging Face hub, or hf://OWNER/NAME from there."""
     path = bundle_file(path)
     with friendly_os_errors(path):
         if path.exists() and not path.is_file():
@@ -150,16 +147,16 @@ def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
         if path.stat().st_size > LARGEST:
             raise InputError(f"{path}: not a bundle of g2netpl, which has 2 GB at most")
         content = path.read_bytes()
-    return open_bundle(content, path, threads)
+    return open_bundle(content, path)
 
 
-def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundle:
+def open_bundle(content: bytes, path: Path) -> Bundle:
     """The bundle with this content; `path` is its name in messages."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # problems are reported below, in one line
-    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.intra_op_num_threads = torch.get_num_threads()
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", _NOWHERE
@@ -173,10 +170,7 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
         raise _unusable(path, problem) from None
     if KEY not in metadata:
         raise InputError(f"{path}: not a bundle of g2netpl; g2netpl export RUN makes one")
-    values = parse_json(metadata[KEY], f"{path}: its metadata cannot be used", Issues())
-    if not isinstance(values, dict):
-        text = metadata[KEY][:40]
-        raise InputError(f"{path}: expected a JSON object in its metadata, got {text!r}")
+    values = parse_record(dict[str, Any], metadata[KEY], f"{path}: metadata")
     contents = Contents.read(values, str(path))
     return Bundle(path, contents, session, hashlib.sha256(content).hexdigest())
 

@@ -15,8 +15,6 @@ from g2netpl.images.loader import ImageSource
 from g2netpl.labels.table import UNOBSERVED
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
-from g2netpl.utils.console import Console
-from g2netpl.utils.progress import Work
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -70,9 +68,7 @@ class Classifier(ABC):
         paths: Paths,
         workers: int = 0,
         max_unreadable: int = 0,
-        progress: bool = False,
         as_frame: bool = False,
-        calibrated: bool = True,
     ) -> Any:
         """Calibrated scores (N, L) in [0, 1] for image files, or for one.
 
@@ -82,9 +78,7 @@ class Classifier(ABC):
         names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         scores = np.zeros((0, len(self.classes)), dtype=np.float32)
         if names:
-            with Work(Console(quiet=not progress), "predicting", len(names)) as work:
-                scores = self.score(names, workers, max_unreadable, work.advance)
-            scores = self.thresholds.calibrate(scores) if calibrated else scores
+            scores = self.thresholds.calibrate(self.score(names, workers, max_unreadable))
         return to_frame(scores, names, self.classes) if as_frame else scores
 
 

@@ -172,11 +172,10 @@ def confident_thresholds(
 
     def bounded(values: Scores, labels: LabelMatrix, ratio: float) -> tuple[Thresholds, str]:
         target = odds * ratio / (1 + odds * ratio)
-        columns = known_columns(values, labels)
-        limits, reasons = guaranteed_thresholds(columns, target)
+        limits, reasons = guaranteed_thresholds(known_columns(values, labels), target)
         chosen = {"per_class": tuple(limits), "reasons": tuple(reasons), "single_label": False}
         one = thresholds.replace(rule=f"precision:{target:.3g}", basis=basis, **chosen)
-        return one, missing_labels(columns, target, limits)
+        return one, missing_labels(limits, target)
 
     positive, missing = bounded(probabilities, truth, unseen)
     flipped = np.where(truth == UNOBSERVED, truth, 1 - truth).astype(np.int8)
