@@ -36,7 +36,6 @@ and a column per class. The tagger must not have been trained on these labels.
 
 import argparse
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -86,11 +85,11 @@ from g2netpl.runs.completion import (
     thresholds_of_unknown,
     write_completed,
 )
-from g2netpl.runs.predicting import Completer, load_classifier, write_tags
+from g2netpl.runs.predicting import Completer, write_tags
 from g2netpl.runs.prior import read_scores
 from g2netpl.runs.records import COMPLETED
 from g2netpl.runs.run import Run, load_run
-from g2netpl.runs.thresholds import ConfidentThresholds, Thresholds
+from g2netpl.runs.thresholds import ConfidentThresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
@@ -271,11 +270,17 @@ def _complete_others(flags: argparse.Namespace) -> None:
     level: ConfidentThresholds | float | None = flags.confidence
     if flags.confidence is not None:
         level = confident_of_run(trained, flags.confidence, table.values) or flags.confidence
-    decide = thresholds_of_unknown(trained, table.values), level
-    find = ImageFinder(flags.images)
-    build = partial(_completer, flags.run, *decide, find, len(table), *share(flags))
+    maker = Completer(
+        name=flags.run,
+        find=ImageFinder(flags.images),
+        count=len(table),
+        of_unknown=thresholds_of_unknown(trained, table.values),
+        k=trained.expected_positives,
+        confidence=level,
+        **share(flags),
+    )
     chunks = cut(table.images, known=table.values)
-    counts = make_all(flags, console, "completing", chunks, build, build()).counts
+    counts = make_all(flags, console, "completing", chunks, maker).counts
     unknown = counts["images"] * len(classes) - counts["known"]
     console.print(
         f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "
@@ -284,18 +289,3 @@ def _complete_others(flags: argparse.Namespace) -> None:
         + (f"; {unknown:,} labels left unknown" if unknown else "")
         + f"\n{written(flags.output)}"
     )
-
-
-def _completer(
-    name: str,
-    thresholds: Thresholds,
-    level: ConfidentThresholds | float | None,
-    find: ImageFinder,
-    count: int,
-    workers: int,
-    device: str,
-) -> Completer:
-    """What completes chunks of images; each worker of Ray calls it too."""
-    run = load_classifier(name, device)
-    assert isinstance(run, Run)
-    return Completer(run, find, count, workers, thresholds, run.expected_positives, level)

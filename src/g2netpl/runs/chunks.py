@@ -13,9 +13,9 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +26,12 @@ from g2netpl.images.features import OnBatch
 from g2netpl.images.sources import Catalogue, images_at
 from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
+from g2netpl.runs.bundle import is_bundle, load_bundle
 from g2netpl.runs.classifier import Classifier
+from g2netpl.runs.prior import read_scores
+from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.thresholds import Thresholds
+from g2netpl.utils import launch as launched
 from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError, UserError
 from g2netpl.utils.files import (
@@ -134,15 +138,45 @@ class ImageFinder(NamedTuple):
         return [names[row] for row in self.images.find(names, exactly=True).missing]
 
 
-@dataclass(frozen=True)
-class ChunkMaker(ABC):
-    """Makes a table of each chunk by a classifier, of `count` images in all."""
+def load_classifier(
+    name: str, device: str = "cpu", prior: str | None = None, images: str = ""
+) -> Classifier:
+    """A bundle, or the run in a folder; `auto` uses a GPU if there is one.
 
-    classifier: Classifier
+    `prior` is a file with the scores of `images`, for a run that was trained with one.
+    """
+    if prior is not None and (is_bundle(name) or Run.open(name).prior_kind != "scores"):
+        raise InputError(f"--prior: {name} was not trained with a file of scores; leave it out")
+    if is_bundle(name):
+        return load_bundle(name)
+    run = load_run(name)
+    if prior is not None:
+        run = replace(run, prior=replace(read_scores(prior, run.classes), root=images))
+    if device == "auto":
+        run.model.to(launched.device_of(device))
+    return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkMaker(ABC):
+    """Makes a table of each chunk by a classifier, which every process loads for itself."""
+
+    name: str  # of a run or a bundle
     find: ImageFinder
-    count: int
-    workers: int
-    thresholds: Thresholds
+    count: int  # of all images
+    workers: int = 0
+    device: str = "cpu"
+    prior: str | None = None
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The run or the bundle."""
+        return load_classifier(self.name, self.device, self.prior, self.find.address)
+
+    @property
+    @abstractmethod
+    def thresholds(self) -> Thresholds:
+        """What decides labels."""
 
     @property
     @abstractmethod
@@ -223,8 +257,8 @@ class ChunkWriter:
 class _Worker:
     """What a process of Ray does with a chunk."""
 
-    def __init__(self, writer: ChunkWriter, build: Callable[[], ChunkMaker]) -> None:
-        self.writer, self.maker = writer, build()
+    def __init__(self, writer: ChunkWriter, maker: ChunkMaker) -> None:
+        self.writer, self.maker = writer, maker
 
     def make(self, chunk: Chunk) -> ChunkResult:
         """Make a chunk and write it; only the numbers are sent back."""
@@ -234,7 +268,7 @@ class _Worker:
 
 
 def make_on_ray(
-    writer: ChunkWriter, build: Callable[[], ChunkMaker], chunks: Sequence[Chunk]
+    writer: ChunkWriter, maker: ChunkMaker, chunks: Sequence[Chunk]
 ) -> Iterator[ChunkResult]:
     """Make chunks on the cluster of RAY_ADDRESS, or on the cores of this machine."""
     import ray
@@ -245,7 +279,8 @@ def make_on_ray(
     kind = "GPU" if resources.get("GPU") else "CPU"
     count = min(max(1, int(resources.get(kind, 1))), len(chunks))
     actor: Any = ray.remote(max_restarts=-1, max_task_retries=-1, **{f"num_{kind.lower()}s": 1})
-    actors = [actor(_Worker).remote(writer, build) for _ in range(count)]
+    # a copy of the maker: without the classifier, which the actors load
+    actors = [actor(_Worker).remote(writer, replace(maker)) for _ in range(count)]
     try:
         yield from ActorPool(actors).map_unordered(
             lambda worker, chunk: worker.make.remote(chunk), chunks

@@ -1,7 +1,7 @@
 """Tables of predictions and completed labels, as columns that `chunks` or one file takes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +16,30 @@ from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.text import beginning, read_text
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.runs.bundle import is_bundle, load_bundle
 from g2netpl.runs.chunks import Chunk, ChunkMaker
-from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.completion import Completed, fill_in
-from g2netpl.runs.prior import read_scores
-from g2netpl.runs.run import Run, load_run
-from g2netpl.runs.thresholds import ConfidentThresholds
-from g2netpl.utils import launch as launched
+from g2netpl.runs.thresholds import ConfidentThresholds, Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 
 
-def load_classifier(
-    name: str, device: str = "cpu", prior: str | None = None, images: str = ""
-) -> Classifier:
-    """A bundle, or the run in a folder; `auto` uses a GPU if there is one.
-
-    `prior` is a file with the scores of `images`, for a run that was trained with one.
-    """
-    if prior is not None and (is_bundle(name) or Run.open(name).prior_kind != "scores"):
-        raise InputError(f"--prior: {name} was not trained with a file of scores; leave it out")
-    if is_bundle(name):
-        return load_bundle(name)
-    run = load_run(name)
-    if prior is not None:
-        run = replace(run, prior=replace(read_scores(prior, run.classes), root=images))
-    if device == "auto":
-        run.model.to(launched.device_of(device))
-    return run
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Predictor(ChunkMaker):
     """A row per image: its labels as tags, and a score per class."""
 
-    with_scores: bool
+    with_scores: bool = True
+    threshold: float | None = None  # one for all classes
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of the classifier, unless one is given."""
+        chosen = self.classifier.thresholds
+        if self.threshold is None:
+            return chosen
+        common, rule = (self.threshold,) * len(chosen.per_class), f"{self.threshold:g}"
+        return chosen.replace(
+            per_class=common, rule=f"{rule} for all classes", basis="given", reasons=()
+        )
 
     @property
     def kinds(self) -> Mapping[str, str]:
@@ -76,12 +64,18 @@ class Predictor(ChunkMaker):
         return columns, {"labels": int(decided.sum())}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Completer(ChunkMaker):
     """A row per image and a column per class: 1 or 0, as observed or else by prediction."""
 
+    of_unknown: Thresholds
     k: float
     confidence: ConfidentThresholds | float | None
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What decides unknown labels."""
+        return self.of_unknown
 
     @property
     def kinds(self) -> Mapping[str, str]:
