@@ -144,8 +144,8 @@ def complete(
     validation = values[table.labelled], table.values[table.labelled]
     thresholds = choose(rule, validation, values, k)
     by = confident_thresholds(confidence, thresholds, validation, table.values, k)
-    none = np.zeros(len(table), dtype=bool)
-    return _complete(table, none, values, values, thresholds, k, by, confidence)
+    no_pseudo_labels = np.zeros(len(table), dtype=bool)
+    return _complete(table, no_pseudo_labels, values, values, thresholds, k, by, confidence)
 
 
 def complete_run(run: Run, confidence: float | None = None) -> Completed:
@@ -186,8 +186,6 @@ def confident_of_run(
     run: Run, confidence: float | None, observed: LabelMatrix
 ) -> ConfidentThresholds | None:
     """From which probabilities unobserved labels are confident, if validation can tell."""
-    if confidence is None and not run.thresholds.is_guaranteed:
-        return None
     part = run.held_out.get("validation")
     validation = None if part is None else (part.scores, part.truth)
     how = (run.thresholds, validation, observed, run.expected_positives)
@@ -214,10 +212,8 @@ def fill_in(
     `raw` has either; `predicted` has the predictions of all images. If `confidence` is a number, a
     label needs that probability, by both.
     """
-    scores = np.empty_like(raw)
-    decided = np.zeros(raw.shape, dtype=bool)
-    scores[~soft] = thresholds.calibrate(raw[~soft])
-    decided[~soft] = thresholds.decide(scores[~soft])
+    scores = thresholds.calibrate(raw)
+    decided = thresholds.decide(scores)
     if soft.any():
         by_k = choose("expected", None, raw[soft], k)
         scores[soft] = by_k.calibrate(raw[soft])
@@ -230,10 +226,10 @@ def fill_in(
     if isinstance(confidence, ConfidentThresholds):
         values = confidence.decide(scores)
     elif confidence is not None:
-        other = scores.copy()
+        least = most = scores
         if predicted is not None and soft.any():
-            other[soft] = thresholds.calibrate(predicted[soft])
-        least, most = np.minimum(scores, other), np.maximum(scores, other)
+            other = thresholds.calibrate(predicted)
+            least, most = np.minimum(scores, other), np.maximum(scores, other)
         if thresholds.is_sampled:  # absent even with twice as many positives to expect
             most = 1 - (1 - most) ** 2
         values = np.where(least >= confidence, POSITIVE, UNOBSERVED).astype(np.int8)
@@ -242,9 +238,7 @@ def fill_in(
         values = keep_one(values, scores)
     values[np.isnan(scores)] = UNOBSERVED
     values = np.where(known, observed.values, values).astype(np.int8)
-    sources = np.where(soft[:, None], 1, 2) * np.ones_like(values)
-    sources[np.isnan(scores)] = 3
-    sources[known] = 0
+    sources = np.select([known, np.isnan(scores), soft[:, None]], [0, 3, 1], 2)
     by = confidence if isinstance(confidence, ConfidentThresholds) else None
     return Completed(observed, values, scores, sources.astype(np.int8), by)
 

@@ -56,10 +56,8 @@ class BytesToScores(nn.Module):
     def __init__(self, model: Model, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.model = model
-        self.mean: Tensor
-        self.std: Tensor
-        self.register_buffer("mean", 255.0 * torch.tensor(mean)[:, None, None])
-        self.register_buffer("std", 255.0 * torch.tensor(std)[:, None, None])
+        self.mean = 255.0 * torch.tensor(mean)[:, None, None]
+        self.std = 255.0 * torch.tensor(std)[:, None, None]
 
     def forward(self, pixels: Tensor) -> Tensor:
         """As `ImageSource` and `predict_all` do it."""
@@ -165,35 +163,7 @@ def make_card(
     hub: str | None = None,
 ) -> str:
     """The card as Markdown; `file` is the bundle, `hub` the repository on the hub, if any."""
-    contents, name = exported.contents, name or Path(file).stem
-    training = contents.training
-    environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
-    environment.filters["text"] = as_text
-    template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
-    method = training["method"]
-    return environment.from_string(template).render(
-        name=name,
-        file=file,
-        head=_head(name, license),
-        argument=shlex.quote(file if hub is None else f"{SCHEME}{hub}"),
-        literal=json.dumps(file),
-        license=license,
-        key=KEY,
-        input=INPUT,
-        output=OUTPUT,
-        about=contents,
-        training=training,
-        exported=exported,
-        summary=METHODS[method].summary if method in METHODS else "a method of a plugin",
-        epochs=len(run.history),
-        metrics=_METRICS,
-        splits=run.evaluation,
-        classes=class_counts(run.observed()),
-    )
-
-
-def _head(name: str, license: str | None) -> str:
-    """What the hub reads at the top of a card, as YAML."""
+    name = name or Path(file).stem
     is_short = license is None or re.fullmatch(r"[A-Za-z0-9.-]+", license)
     head = ModelCardData(
         license=(license or "unknown").lower() if is_short else "other",
@@ -203,7 +173,29 @@ def _head(name: str, license: str | None) -> str:
         tags=["multi-label", "partial-labels", "g2netpl"],
         model_name=name,
     )
-    return str(head.to_yaml())
+    environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
+    environment.filters["text"] = as_text
+    template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
+    method = run.config.method
+    return environment.from_string(template).render(
+        name=name,
+        file=file,
+        head=head.to_yaml(),
+        argument=shlex.quote(file if hub is None else f"{SCHEME}{hub}"),
+        literal=json.dumps(file),
+        license=license,
+        key=KEY,
+        input=INPUT,
+        output=OUTPUT,
+        about=exported.contents,
+        training=exported.contents.training,
+        exported=exported,
+        summary=METHODS[method].summary if method in METHODS else "a method of a plugin",
+        epochs=len(run.history),
+        metrics=_METRICS,
+        splits=run.evaluation,
+        classes=class_counts(run.observed()),
+    )
 
 
 def as_text(value: object) -> str:
