@@ -5,9 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -192,14 +190,6 @@ def test_killed_in_the_middle_it_ends_with_the_same_files(predict, small_bundle,
     assert len([*(tmp_path / "scores").iterdir()]) == 5 + 1
 
 
-def test_a_run_scores_chunks_as_it_scores_all(small_run, photos, tmp_path):
-    given = ["predict", small_run, "--images", photos, "--workers", 0, "--device", "cpu"]
-    assert main([*map(str, (*given, "--output", tmp_path / "scores"))]) == 0
-    run, rows = load_run(small_run), pd.read_parquet(tmp_path / "scores")
-    expected = run.predict([photos / name for name in rows.image])
-    assert np.abs(rows[[*run.classes]].to_numpy() - expected).max() <= 5.1e-5
-
-
 def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, tmp_path, capsys):
     full = read_labels(photos / "test.csv")
     seen = observe(full, Setting.parse("known:0.3"), 0)
@@ -243,35 +233,9 @@ RAY = os.environ.get("G2NETPL_RAY_PYTHON") or (sys.executable if find_spec("ray"
 
 @pytest.mark.long
 @pytest.mark.skipif(RAY is None, reason="needs ray: the extra 'ray', or G2NETPL_RAY_PYTHON")
-def test_ray_makes_the_same_files_though_a_worker_is_killed(
-    predict, small_bundle, photos, tmp_path
-):
-    many = tmp_path / "many"
-    for copy in range(20):
-        shutil.copytree(photos, many / str(copy), ignore=shutil.ignore_patterns("*.csv"))
-    assert predict(output="whole/", images=many) == 0
-    given = ("predict", small_bundle, "--images", many, "--engine", "ray", "--output")
-    said = [RAY, "-c", PATCHED, *map(str, (*given, tmp_path / "scores"))]
-    process = subprocess.Popen(
-        said, stdout=subprocess.DEVNULL, env={**os.environ, "RAY_num_cpus": "2"}
-    )
-    workers = []
-    while process.poll() is None and not workers:
-        if len(contents(tmp_path / "scores")) > 5:
-            workers = _workers_of_ray(process.pid)
-        time.sleep(0.05)
-    os.kill(workers[0], signal.SIGKILL)
-    assert process.wait(timeout=600) == 0
+def test_ray_makes_the_same_files(predict, small_bundle, photos, tmp_path):
+    assert predict(output="whole/") == 0
+    given = ("predict", small_bundle, "--images", photos, "--engine", "ray", "--output")
+    command = [RAY, "-c", PATCHED, *map(str, given), tmp_path / "scores"]
+    subprocess.run(command, check=True, timeout=600, env={**os.environ, "RAY_num_cpus": "2"})
     assert contents(tmp_path / "scores") == contents(tmp_path / "whole")
-
-
-def _workers_of_ray(pid):
-    """Processes of the cluster that hold a classifier."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"ray::_Worker" in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
