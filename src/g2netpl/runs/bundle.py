@@ -32,7 +32,7 @@ from g2netpl.images.loader import ImageSource, Rows
 from g2netpl.labels.io.options import class_problem
 from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.thresholds import Number, Thresholds
-from g2netpl.utils.arrays import Scores
+from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors, is_full
 from g2netpl.utils.options import LARGEST_IMAGE, parse_record
@@ -140,6 +140,8 @@ class Bundle(Classifier):
 
 def load_bundle(path: str | Path) -> Bundle:
     """Load a bundle: a file, a folder as on the Hugging Face hub, or hf://OWNER/NAME from there."""
+    import onnxruntime
+
     path = bundle_file(path)
     with friendly_os_errors(path):
         if path.exists() and not path.is_file():
@@ -147,13 +149,6 @@ def load_bundle(path: str | Path) -> Bundle:
         if path.stat().st_size > LARGEST:
             raise InputError(f"{path}: not a bundle of g2netpl, which has 2 GB at most")
         content = path.read_bytes()
-    return open_bundle(content, path)
-
-
-def open_bundle(content: bytes, path: Path) -> Bundle:
-    """The bundle with this content; `path` is its name in messages."""
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # problems are reported below, in one line
     options.intra_op_num_threads = torch.get_num_threads()
@@ -176,9 +171,7 @@ def open_bundle(content: bytes, path: Path) -> Bundle:
 
 
 def _unusable(path: Path, problem: Exception) -> InputError:
-    first = str(problem).strip().partition("\n")[0][:500]
-    shown = first if first.isprintable() else ascii(first)
-    return InputError(f"{path}: cannot be used by onnxruntime ({shown})")
+    return InputError(f"{path}: cannot be used by onnxruntime ({first_line(problem)})")
 
 
 def config_text(classes: Sequence[str], image_size: int, single_label: bool) -> str:

@@ -186,7 +186,11 @@ class ChunkMaker(ABC):
     @property
     def depends(self) -> dict[str, Any]:
         """What the results depend on next to the images, by what people call it."""
-        return {"classifier": self.classifier.digest, "thresholds": self.thresholds.to_json()}
+        return {
+            "classifier": self.classifier.digest,
+            "thresholds": self.thresholds.to_json(),
+            "columns": [*self.kinds],
+        }
 
     @abstractmethod
     def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:

@@ -28,7 +28,7 @@ from g2netpl.core.models import Model
 from g2netpl.images.check import class_counts
 from g2netpl.images.features import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
-from g2netpl.runs.bundle import INPUT, KEY, LARGEST, OUTPUT, SCHEME, Contents, open_bundle
+from g2netpl.runs.bundle import INPUT, KEY, LARGEST, MODEL, OUTPUT, SCHEME, Contents, load_bundle
 from g2netpl.runs.run import Run
 from g2netpl.utils.console import shown
 from g2netpl.utils.errors import InputError
@@ -83,7 +83,7 @@ def export(run: Run, path: str | Path) -> Exported:
             "train with --prior names or none"
         )
     content = _serialized(run, contents)
-    difference = _difference(run, content, path)
+    difference = _difference(run, content)
     if not difference <= TOLERANCE:
         raise InputError(
             f"{path}: not written: scores of onnxruntime and PyTorch differ by {difference:.2g}, "
@@ -140,7 +140,7 @@ def _serialized(run: Run, contents: Contents) -> bytes:
     return body
 
 
-def _difference(run: Run, content: bytes, path: Path) -> float:
+def _difference(run: Run, content: bytes) -> float:
     """The largest difference of scores, before and after calibration."""
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +149,9 @@ def _difference(run: Run, content: bytes, path: Path) -> float:
             shapes = Image.fromarray(random.integers(0, 256, (9, 9, 3), dtype=np.uint8))
             width, height = random.integers(80, 400, 2).tolist()
             shapes.resize((width, height), Image.Resampling.BICUBIC).save(picture)
-        ours, theirs = run.score(paths), open_bundle(content, path).score(paths)
+        bundle = Path(folder, MODEL)
+        bundle.write_bytes(content)
+        ours, theirs = run.score(paths), load_bundle(bundle).score(paths)
     calibrated = run.thresholds.calibrate(ours) - run.thresholds.calibrate(theirs)
     return float(max(np.abs(ours - theirs).max(), np.abs(calibrated).max()))
 

@@ -47,11 +47,6 @@ class Predictor(ChunkMaker):
         classes = self.classifier.classes if self.with_scores else ()
         return {"image": "text", "labels": "text", **dict.fromkeys(classes, "float")}
 
-    @property
-    def depends(self) -> dict[str, Any]:
-        """What the results depend on."""
-        return {**super().depends, "scores": self.with_scores}
-
     def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
         """Names, tags and scores."""
         classes = self.classifier.classes

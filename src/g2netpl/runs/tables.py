@@ -31,8 +31,6 @@ from g2netpl.utils.files import atomic_write
 
 SPLITS = ("validation", "test")
 
-Rows = slice | npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class SavedLabels:
@@ -46,9 +44,9 @@ class SavedLabels:
     logits: npt.NDArray[np.float16]  # (N, L)
     groups: tuple[str, ...] | None = None  # (N,), as the training run kept them together
 
-    def predictions(self, rows: Rows = slice(None)) -> Scores:
-        """Scores of some images in [0, 1], before calibration; NaN if unreadable."""
-        return np.asarray(expit(np.asarray(self.logits[rows], dtype=np.float32)))
+    def predictions(self) -> Scores:
+        """Scores of all images in [0, 1], before calibration; NaN if unreadable."""
+        return np.asarray(expit(np.asarray(self.logits, dtype=np.float32)))
 
 
 def write_saved_labels(
