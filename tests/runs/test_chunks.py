@@ -25,7 +25,7 @@ from g2netpl.utils.errors import InputError
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of 16 images: five of them in the 80 scenes."""
-    monkeypatch.setattr(chunks, "FEWEST", 16)
+    monkeypatch.setattr(chunks, "SIZE", 16)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_missing_names_of_a_list_are_reported_at_once(predict, tmp_path, photos,
 
 
 PATCHED = (
-    "import sys; from g2netpl.runs import chunks; chunks.FEWEST = 16; "
+    "import sys; from g2netpl.runs import chunks; chunks.SIZE = 16; "
     "from g2netpl.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 KILLED = """

@@ -82,18 +82,18 @@ def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
 
 def in_force(decisions: Iterable[Decision]) -> list[Decision]:
     """The answers that no undo has taken back, in order."""
-    standing: list[Decision] = []
+    kept: list[Decision] = []
     for decision in decisions:
         if decision.action != "undo":
-            standing.append(decision)
+            kept.append(decision)
             continue
-        undone = standing.pop() if standing else None
+        undone = kept.pop() if kept else None
         if undone is None or (undone.image, undone.label) != (decision.image, decision.label):
             raise InputError(
                 f"{REVIEW}: the undo of {decision.time} does not follow the answer that it takes "
                 "back; lines are missing or out of order"
             )
-    return standing
+    return kept
 
 
 def latest(decisions: Iterable[Decision]) -> list[Decision]:

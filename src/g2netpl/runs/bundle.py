@@ -12,7 +12,6 @@ huggingface_hub takes the token from HF_TOKEN or its own login; it is in no mess
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from huggingface_hub import HfApi, get_token, hf_hub_download
+from huggingface_hub.utils import validate_repo_id
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
@@ -34,7 +34,7 @@ from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.thresholds import Number, Thresholds
 from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import friendly_os_errors, is_full
+from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.options import LARGEST_IMAGE, parse_record
 
 KEY = "g2netpl"
@@ -43,7 +43,6 @@ LARGEST = 2**31 - 1  # bytes of a protobuf message
 
 MODEL, CARD, CONFIG = "model.onnx", "README.md", "config.json"
 SCHEME = "hf://"
-_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 _ROUNDING = 1e-6  # by which a score may leave [0, 1]
 _NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever be
 
@@ -198,14 +197,14 @@ def bundle_file(name: str | Path) -> Path:
     if not text.startswith(SCHEME):
         return Path(text, MODEL) if os.path.isfile(os.path.join(text, MODEL)) else Path(text)
     repository, _, revision = text.removeprefix(SCHEME).partition("@")
-    check_name(repository)
     with _friendly_hub_errors(text):
         return Path(hf_hub_download(repository, MODEL, revision=revision or None))
 
 
 def check_login(name: str) -> None:
-    """Report before the work that nobody is logged in."""
-    check_name(name)
+    """Report before the work an odd name, or that nobody is logged in."""
+    with _friendly_hub_errors(name):
+        validate_repo_id(name)
     if get_token() is None:
         raise InputError(f"{name}: not logged in to the hub; hf auth login, or set HF_TOKEN")
 
@@ -220,20 +219,12 @@ def push(folder: Path, name: str) -> str:
     return f"{hub.endpoint}/{name}"
 
 
-def check_name(name: str) -> None:
-    """Reject what names no repository."""
-    if not _NAME.fullmatch(name):
-        raise InputError(f"{name}: expected a repository of the hub, as OWNER/NAME")
-
-
 @contextmanager
 def _friendly_hub_errors(name: str) -> Iterator[None]:
     """An error of the hub or of the network becomes one line, without the token."""
     try:
         yield
     except Exception as problem:  # of the hub, its client, or the network: many kinds
-        if is_full(problem):
-            raise
         text = " ".join(str(problem).split())[:300] or type(problem).__name__
         text = text.replace(get_token() or "\0", "…")
         raise InputError(f"{name}: the hub could not do it ({text})") from None

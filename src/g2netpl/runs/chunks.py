@@ -43,8 +43,7 @@ from g2netpl.utils.files import (
 )
 
 ABOUT = "_parts.json"
-FEWEST, MOST = 1 << 10, 10 << 10  # images of a chunk; whole batches, so that scores are the same
-_CHUNKS = 1_000  # that a list is cut into, unless they would be too small or too large
+SIZE = 2048  # images of a chunk; whole batches, so that scores are the same
 _ALL_BAD = 100  # images, all of them unreadable: the folder is probably not there
 _LISTED = 10  # images that cannot be read
 
@@ -61,12 +60,10 @@ def cut(
     images: Sequence[str], shards: Sequence[int] | None = None, known: LabelMatrix | None = None
 ) -> list[Chunk]:
     """A list of images in chunks; `shards` says how many images belong together."""
-    even = -(-len(images) // _CHUNKS) // 64 * 64
-    size = MOST if shards is not None else min(max(FEWEST, even), MOST)
     cuts = [0]
     for together in shards or [len(images)]:
         end = cuts[-1] + together
-        cuts += [*range(cuts[-1] + size, end, size), end]
+        cuts += [*range(cuts[-1] + SIZE, end, SIZE), end]
     return [
         Chunk(number, images[start:stop], None if known is None else known[start:stop])
         for number, (start, stop) in enumerate(pairwise(cuts))

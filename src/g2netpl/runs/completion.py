@@ -2,7 +2,7 @@
 
 A training image of a run has pseudo-labels, if the method has any; every other image has
 predictions. Both are calibrated and decided by thresholds (`thresholds`). Validation labels only
-tell how good predictions are, so if a precision is guaranteed, predictions decide everywhere.
+show how good predictions are, so if a precision is guaranteed, predictions decide everywhere.
 Without validation labels a pseudo-label that reached 1 early may be wrong, and so may a
 prediction: a label of a training image is confident only if both are.
 """
@@ -185,7 +185,7 @@ def thresholds_of_unknown(run: Run, observed: LabelMatrix) -> Thresholds:
 def confident_of_run(
     run: Run, confidence: float | None, observed: LabelMatrix
 ) -> ConfidentThresholds | None:
-    """From which probabilities unobserved labels are confident, if validation can tell."""
+    """From which probabilities unobserved labels are confident, by validation labels."""
     part = run.held_out.get("validation")
     validation = None if part is None else (part.scores, part.truth)
     how = (run.thresholds, validation, observed, run.expected_positives)

@@ -149,14 +149,15 @@ def _keys_of_file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{path}: not valid TOML ({problem})") from None
 
-    def beside(value: Any) -> Any:  # addresses and wrong values stay as they are
+    def next_to_file(value: Any) -> Any:  # addresses and wrong values stay as they are
         if isinstance(value, list):
-            return [beside(item) for item in value]
+            return [next_to_file(item) for item in value]
         is_local = isinstance(value, str) and value and not is_address(value)
         return str(path.parent / value) if is_local else value
 
     for name in PATHS & set(values):
-        values[name] = beside(values[name]) if is_path(name, values[name]) else values[name]
+        if is_path(name, values[name]):
+            values[name] = next_to_file(values[name])
     if not isinstance(values.get("options", {}), dict):
         raise InputError(f"{path}: options: expected a table [options] of key = value lines")
     return values

@@ -226,7 +226,7 @@ def choose(rule: str, validation: Validation | None, scores: Scores, k: float) -
 
 
 def choose_single_label(validation: Validation | None, classes: int) -> Thresholds:
-    """Every image gets its most probable class; validation tells how sharp probabilities are."""
+    """Every image gets its most probable class; validation labels give the temperature."""
     temperature, basis = 1.0, "its scores only, uncalibrated: no validation images"
     if validation is not None:
         temperature = single_label_temperature(logits_of(validation[0]), validation[1])
