@@ -12,7 +12,10 @@ BAD = {
     "unknown key": ("epoch = 3", "unknown key 'epoch' (did you mean 'epochs'?)"),
     "unknown method": ('method = "g2net"', "unknown method 'g2net' (did you mean 'g2netpl'?)"),
     "unknown backbone": ('backbone = "resnet5O"', "unknown backbone 'resnet5O'"),
-    "no positives expected": ("expected_positives = 0.0", "expected_positives: must be greater"),
+    "no positives expected": (
+        "expected_positives = 0.0",
+        "expected_positives: input should be greater",
+    ),
     "options are no table": ('options = "penalty=1"', "expected a table [options]"),
     "unknown option": ("[options]\nlambda = 1", "lambda: no setting and no option of g2netpl"),
     "option out of range": ("[options]\ngamma = 2", "gamma: input should be less than or equal"),

@@ -186,6 +186,8 @@ def confident_of_run(
     run: Run, confidence: float | None, observed: LabelMatrix
 ) -> ConfidentThresholds | None:
     """From which probabilities unobserved labels are confident, by validation labels."""
+    if confidence is None and not run.thresholds.is_guaranteed:
+        return None
     part = run.held_out.get("validation")
     validation = None if part is None else (part.scores, part.truth)
     how = (run.thresholds, validation, observed, run.expected_positives)

@@ -18,6 +18,7 @@ from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.options import Options, none_from_text
 
+Tracker = Annotated[str, Field(pattern=r"^(tensorboard|mlflow|wandb|trackio)(:.+)?$")]
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 PATHS = SEVERAL | {
@@ -103,11 +104,17 @@ class RunConfig(DataConfig, TrainConfig):
     continue_from: PathText | None = key(None, "reviewed run to continue from, with the answers")
     checkpoint_minutes: float = key(10, "minutes between checkpoints in an epoch; 0: none", ge=0)
     checkpoint_steps: int | None = key(None, "steps between checkpoints in an epoch", ge=1)
-    log_with: tuple[str, ...] = key(
+    log_with: tuple[Tracker, ...] = key(
         (), "trackers, separated by commas: tensorboard, mlflow, wandb, trackio; name:WHERE"
     )
 
-    _trackers = field_validator("log_with", mode="before")(lambda value: parse_trackers(value))
+    @field_validator("log_with", mode="before")
+    @classmethod
+    def _split_trackers(cls, value: object) -> object:
+        parts = value if isinstance(value, list | tuple) else [value]
+        names = [name.strip() for part in parts for name in str(part or "").split(",")]
+        return tuple(dict.fromkeys(name for name in names if name not in ("", "none")))
+
     _no_steps = field_validator("checkpoint_steps", mode="before")(none_from_text)
 
     def reading(self, images: str | None = None) -> ReadOptions:
@@ -161,25 +168,6 @@ def _keys_of_file(path: Path) -> dict[str, Any]:
     if not isinstance(values.get("options", {}), dict):
         raise InputError(f"{path}: options: expected a table [options] of key = value lines")
     return values
-
-
-TRACKERS = ("tensorboard", "mlflow", "wandb", "trackio")
-
-
-def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
-    """Read `tensorboard,mlflow:WHERE` or a list of such; `none` is no tracker."""
-    parts = [texts] if isinstance(texts, str) else texts
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise InputError(f"log_with: expected names of trackers, got {texts!r}")
-    names = [name.strip() for part in parts for name in part.split(",")]
-    names = list(dict.fromkeys(name for name in names if name and name != "none"))
-    for name in names:
-        kind = name.partition(":")[0]
-        if kind not in TRACKERS:
-            raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
-    if sum(name.startswith("mlflow") for name in names) > 1:
-        raise InputError("log_with: mlflow can be used only once in a run")
-    return tuple(names)
 
 
 def is_inside(tracker: str) -> bool:

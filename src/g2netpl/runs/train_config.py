@@ -88,7 +88,7 @@ class TrainConfig(Options):
     optimizer: str = key("adam", "any optimizer of timm")
     ema: float | None = key(None, "decay of averaged weights, such as 0.999", gt=0, lt=1)
     validation: float = key(0.2, "fraction of images held out to choose the epoch", ge=0, lt=1)
-    expected_positives: float | Literal["truth", "estimate"] = key(
+    expected_positives: Annotated[float, Field(gt=0)] | Literal["truth", "estimate"] = key(
         "estimate", "expected positives per image (k): a number, estimate, or truth"
     )
     thresholds: str = key("f1", "rule for decisions: f1, precision:P (on validation) or expected")
@@ -107,13 +107,6 @@ class TrainConfig(Options):
     _setting = field_validator("setting")(lambda value: str(Setting.parse(value)))
 
     _rule = field_validator("thresholds")(lambda value: parse_rule(value) and value)
-
-    @field_validator("expected_positives")
-    @classmethod
-    def _positive(cls, value: float | str) -> float | str:
-        if isinstance(value, float) and not value > 0:
-            raise ValueError("must be greater than 0")
-        return value
 
     def epochs_on(self, images: int) -> int:
         """Epochs of the last phase; a head needs more of them on few images."""
