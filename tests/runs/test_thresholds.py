@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss
 
 from g2netpl.runs.thresholds import (
@@ -38,13 +39,16 @@ def test_no_threshold_has_a_better_f1(scores, random):
     assert reached == pytest.approx(max(others))
 
 
-def test_calibration_finds_the_distortion():
+def test_calibration_finds_the_distortion_and_agrees_with_scikit_learn():
     logits, truth = made(20000)
     bent = expit(3.0 * logits + 4.0)
     temperature, shift = calibration(bent, truth)
     # logits = (bent logits - 4) / 3
     assert temperature == pytest.approx(3.0, rel=0.1)
     assert shift == pytest.approx(-4 / 3, abs=0.1)
+    other = LogisticRegression(C=np.inf).fit(logit(bent).reshape(-1, 1), truth.ravel())
+    assert 1 / temperature == pytest.approx(other.coef_[0, 0], rel=1e-3)
+    assert shift == pytest.approx(other.intercept_[0], rel=1e-3)
 
 
 def test_unknown_labels_do_not_count():

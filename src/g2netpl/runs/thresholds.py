@@ -19,9 +19,8 @@ from typing import Annotated, Any, NamedTuple, Self, cast
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
-from sklearn.linear_model import LogisticRegression
 
 from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_image
@@ -39,7 +38,6 @@ from g2netpl.utils.options import Options
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _LARGEST_LOGIT = 30.0
-_SLOPES = (math.exp(-4), math.exp(4))  # of a calibration; scores are never reversed
 _MOST_OBSERVED = 0.95  # fraction of the positives or negatives taken to be observed, at most
 
 Floats = npt.NDArray[np.float64]
@@ -270,12 +268,20 @@ def matching_threshold(scores: npt.ArrayLike, k: float) -> float:
 def calibration(scores: npt.ArrayLike, truth: LabelMatrix) -> tuple[float, float]:
     """Temperature and shift that minimise the log loss over known labels."""
     known = truth != UNOBSERVED
-    logits, labels = logits_of(np.asarray(scores)[known]), truth[known] == POSITIVE
+    logits, labels = logits_of(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(float)
     if not 0 < labels.sum() < len(labels):
         return 1.0, 0.0
-    best = LogisticRegression(C=np.inf, tol=1e-7, max_iter=1000).fit(logits[:, None], labels)
-    slope = np.clip(best.coef_[0, 0], *_SLOPES)
-    return float(1 / slope), float(best.intercept_[0])
+
+    def loss(values: Floats) -> tuple[float, Floats]:
+        moved = math.exp(-values[0]) * logits + values[1]
+        wrong = expit(moved) - labels
+        cost = np.logaddexp(0.0, moved) - labels * moved
+        slopes = [-(wrong * (moved - values[1])).mean(), wrong.mean()]
+        return float(cost.mean()), np.array(slopes)
+
+    # bounds: a few labels that are ranked perfectly would be certain without them
+    best = minimize(loss, np.zeros(2), jac=True, bounds=[(-4, 4), (-20, 20)]).x
+    return float(math.exp(best[0])), float(best[1])
 
 
 def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
