@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from huggingface_hub import HfApi, get_token, hf_hub_download
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
