@@ -32,7 +32,7 @@ def in_child(kind: str, classifier: str, images: str, count: int) -> dict[str, f
     if kind == "bundle":
         from g2netpl.runs.bundle import load_bundle
 
-        trained = load_bundle(classifier, threads=threads)
+        trained = load_bundle(classifier)
         size = trained.contents.image_size
 
         def network(batch: np.ndarray) -> None:
@@ -46,7 +46,7 @@ def in_child(kind: str, classifier: str, images: str, count: int) -> dict[str, f
         torch.set_num_threads(threads)
         trained = load_run(classifier)
         size = trained.config.image_size
-        module = BytesToScores(trained.model, trained.mean, trained.std)
+        module = BytesToScores(trained.model, *trained.pixels[1:])
 
         def network(batch: np.ndarray) -> None:
             with torch.inference_mode():

@@ -135,7 +135,7 @@ def check(bundle: Path, output: Path, count: int) -> dict[str, object]:
 
     from g2netpl import load_bundle
 
-    classifier = load_bundle(bundle, threads=1)
+    classifier = load_bundle(bundle)
     expected = classifier.predict(colours(output.parent))
     seen, worst = np.zeros(count, np.int64), 0.0
     for path in sorted(output.glob("*.parquet")):

@@ -137,7 +137,7 @@ def record(root: Path) -> dict[str, object]:
     call("complete", first, "--details", root / "completed.csv")
     call("complete", first, "--details", root / "sure.csv", "--confidence", "0.6")
     call("predict", first, "--images", photos, "--output", root / "scores.csv")
-    call("export", first, "--output", root / "bundle.onnx", "--images", photos)
+    call("export", first, "--output", root / "bundle.onnx")
     call("predict", root / "bundle.onnx", "--images", photos, "--output", root / "bundle.csv")
     for name in ("completed", "sure", "scores", "bundle"):
         found[f"{name}.csv"] = content(root / f"{name}.csv")

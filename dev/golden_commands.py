@@ -71,10 +71,10 @@ complete tags --details completed.xlsx
 complete tags --output long.csv --confidence 0.6
 complete sure --details sure.csv
 complete tags --output ls.json --to label-studio
-complete mixed --details mixed-completed.csv --truth photos/train.csv
+complete mixed --details mixed-completed.csv
 complete tags --labels tags.csv --images photos --output others.csv
 review first --export answers.csv
-export first --output bundle.onnx --images photos
+export first --output bundle.onnx
 predict bundle.onnx --images photos --output from-bundle.csv
 predict wrong.onnx --images photos --output x10.csv
 convert tags.csv table.csv

@@ -1,6 +1,5 @@
 """The review: which questions come first, and that no decision is ever lost or mistaken."""
 
-import csv
 import errno
 import json
 import os
@@ -292,7 +291,7 @@ def test_a_limit_counts_earlier_answers(small, opened):
     assert asked(review, "useful") == []
 
 
-@pytest.mark.parametrize("cut", [20, "all but the newline"])
+@pytest.mark.parametrize("cut", [20, -1])
 def test_a_torn_last_line_is_skipped(small, opened, cut):
     review = opened(small)
     for count in range(3):
@@ -300,13 +299,13 @@ def test_a_torn_last_line_is_skipped(small, opened, cut):
     review.close()
     path = small / "review.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    torn = lines[2][:-1] if isinstance(cut, str) else lines[2][:cut]
+    torn = lines[2][:cut]
     path.write_bytes(b"".join(lines[:2]) + torn)
-    kept = 3 if isinstance(cut, str) else 2
+    kept = 2
     assert len(read_decisions(small)) == kept  # reading changes nothing
     assert path.read_bytes().endswith(torn)
     review = opened(small)
-    assert review.log.is_torn == (kept == 2)
+    assert review.log.is_torn
     assert review.progress()["answered"] == kept
     review.decide(number(9), 3, 1, "no", "useful")
     review.close()
@@ -467,17 +466,7 @@ def test_export_and_the_readers_agree(small, opened, capsys):
     out = capsys.readouterr().out
     assert "3 labels answered in review, 3 of them new or changed" in out
     assert "--expected-positives 1.12 --validation 0" in out  # (1.5 + 1.4 + 0.2 + 1.4) / 4
-    with open(small.parent / "a.provenance.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(x["image"], x["class"], x["value"], x["before"], x["order"]) for x in rows] == [
-        ("w.png", "bee", "1", "", "useful"),
-        ("x.png", "ant", "0", "", "useful"),
-        ("y.png", "bee", "1", "0", "useful"),
-    ]
-    assert all(x["time"] for x in rows)
     assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 2
-    (small.parent / "a.csv").unlink()
-    assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 2  # provenance
     again = ["review", str(small), "--export", str(small.parent / "a.csv"), "--overwrite"]
     assert main(again) == 0
 

@@ -1,19 +1,14 @@
-"""Results in blocks: the same rows however they were made, and after any death."""
+"""Results in chunks: the same rows however they were made, and after any death."""
 
-import csv
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
-import pyarrow
-import pyarrow.dataset
-import pyarrow.parquet
+import pandas as pd
 import pytest
 from tar_shards import write_shards
 
@@ -28,9 +23,9 @@ from g2netpl.utils.errors import InputError
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    """Blocks of 16 images: five of them in the 80 scenes."""
-    monkeypatch.setattr(chunks, "FEWEST", 16)
+def small_chunks(monkeypatch):
+    """Chunks of 16 images: five of them in the 80 scenes."""
+    monkeypatch.setattr(chunks, "SIZE", 16)
 
 
 @pytest.fixture
@@ -48,23 +43,14 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
 
 
-def rows_of(folder):
-    return pyarrow.dataset.dataset(folder, format="parquet").to_table().to_pylist()
-
-
 def test_a_folder_has_the_rows_of_a_table(predict, tmp_path, photos, capsys):
     assert predict() == 0
     assert predict(output="scores.csv") == 0
-    said = capsys.readouterr().out
-    assert said.count("80 images, ") == 2
-    with open(tmp_path / "scores.csv", newline="") as file:
-        expected = list(csv.DictReader(file))
-    rows = rows_of(tmp_path / "scores")
-    assert [row["image"] for row in rows] == sorted(path.name for path in photos.glob("*.png"))
-    for row, other in zip(rows, expected, strict=True):
-        assert [str(value) for value in other.values()] == [
-            value if isinstance(value, str) else str(round(value, 4)) for value in row.values()
-        ]
+    assert capsys.readouterr().out.count("80 images, ") == 2
+    expected = pd.read_csv(tmp_path / "scores.csv", keep_default_na=False)
+    rows = pd.read_parquet(tmp_path / "scores")
+    assert list(rows.image) == sorted(path.name for path in photos.glob("*.png"))
+    pd.testing.assert_frame_equal(rows, expected, check_dtype=False)
     assert sorted(path.name for path in (tmp_path / "scores").iterdir()) == [
         "_parts.json",
         *(f"part-{number:06d}.parquet" for number in range(5)),
@@ -82,7 +68,7 @@ def as_rank(monkeypatch):
     return become
 
 
-def test_ranks_share_the_blocks_and_make_the_same_files(predict, tmp_path, as_rank):
+def test_ranks_share_the_chunks_and_make_the_same_files(predict, tmp_path, as_rank):
     assert predict() == 0
     as_rank(1, 3)
     assert predict(output="shared/") == 0
@@ -112,39 +98,29 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
     assert sum(scored) == 32
 
 
-@pytest.mark.parametrize(
-    ("more", "what"),
-    [
-        (["--threshold", "0.3"], "thresholds"),
-        (["--list", "LIST"], "list of images"),
-    ],
-)
-def test_other_results_do_not_go_into_the_folder(
-    predict, tmp_path, photos, capsys, as_rank, more, what
-):
+def test_other_results_do_not_go_into_the_folder(predict, tmp_path, capsys, as_rank):
     (tmp_path / "names.txt").write_text("test-00001.png\n")
     assert predict() == 0
-    more = [str(tmp_path / "names.txt") if each == "LIST" else each for each in more]
-    assert predict(*more) == 2
-    assert f"was started with other {what}" in capsys.readouterr().err
-    assert predict(*more, "--overwrite") == 0
-    assert len(rows_of(tmp_path / "scores")) == (1 if "--list" in more else 80)
+    before = contents(tmp_path / "scores")
+    some = ("--list", tmp_path / "names.txt")
+    for more, what in ((("--threshold", "0.3"), "thresholds"), (some, "list of images")):
+        assert predict(*more) == 2
+        assert f"was started with other {what}" in capsys.readouterr().err
+    assert predict(*some, "--overwrite") == 0
+    assert len(pd.read_parquet(tmp_path / "scores")) == 1
+    assert contents(tmp_path / "scores.old-1") == before
+    (tmp_path / "scores" / "_parts.json").write_text("[")
+    assert predict(*some) == 2
     as_rank(0, 2)
-    assert predict(*more, "--overwrite") == 2
+    assert predict(*some, "--overwrite") == 2
 
 
-def test_foreign_folders_are_refused(predict, tmp_path):
-    assert predict(output="other/") == 0
+def test_foreign_folders_are_rejected(predict, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear")
     assert predict(output="mine/") == 2
     assert predict("--overwrite", output="mine/") == 2
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "dear"
-    before = contents(tmp_path / "other")
-    assert predict("--overwrite", output="other/") == 0
-    assert contents(tmp_path / "other.old-1") == before
-    (tmp_path / "other" / "_parts.json").write_text("[")
-    assert predict(output="other/") == 2
 
 
 def test_one_table_is_made_by_one_process(predict, capsys, monkeypatch):
@@ -156,7 +132,7 @@ def test_one_table_is_made_by_one_process(predict, capsys, monkeypatch):
 
 
 def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos, capsys):
-    """As where a disk is not there any more: these rows would be taken for finished."""
+    """If a disk is not there any more, these rows would be taken for finished."""
     made = ChunkWriter.begin(tmp_path / "out", "predict", {})
     unread = [f"{number}.png" for number in range(100)]
     with pytest.raises(InputError, match="none of 100 images in a row can be read"):
@@ -167,15 +143,14 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     for name in unread:
         (bad / name).write_text("no image")
     shutil.copy(photos / "test-00001.png", bad / "good.png")
-    assert predict(images=bad) == 0  # 16 of them in a block are no proof
+    assert predict(images=bad) == 0  # 16 of them in a chunk are no proof
     said = capsys.readouterr().out
     assert "not readable, left empty" in said
     assert "… and 90 more" in said
-    rows = rows_of(tmp_path / "scores")
-    assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
+    assert pd.read_parquet(tmp_path / "scores").zero.isna().tolist() == [True] * 100 + [False]
 
 
-def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, photos, capsys):
+def test_missing_names_of_a_list_are_reported_at_once(predict, tmp_path, photos, capsys):
     """In a folder and in shards."""
     there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
     write_shards(there, photos, tmp_path / "shards")
@@ -183,55 +158,36 @@ def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, 
     names.write_text("".join(f"{name}\n" for name in wrong))
     for images in (photos, tmp_path / "shards"):
         assert predict("--list", names, images=images) == 2
-        told = f"{names}: 5 of 45 images are not in {images}: 'x.png', 'Y.png'"
-        assert told in capsys.readouterr().err
+        message = f"{names}: 5 of 45 images are not in {images}: 'x.png', 'Y.png'"
+        assert message in capsys.readouterr().err
 
 
 PATCHED = (
-    "import sys; from g2netpl.runs import chunks; chunks.FEWEST = 16; "
+    "import sys; from g2netpl.runs import chunks; chunks.SIZE = 16; "
     "from g2netpl.cli import main; sys.exit(main(sys.argv[1:]))"
 )
-
-
 KILLED = """
-import os, signal, sys
-left, replace = [int(sys.argv.pop(1))], os.replace
+import os, signal
+left, replace = [0, 0], os.replace
 
 def counted(old, new):
-    if str(new).endswith(".parquet"):
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left[0] -= 1
+    if str(new).endswith(".parquet") and not (left and left.pop() == 0):
+        os.kill(os.getpid(), signal.SIGKILL)
     replace(old, new)
 
 os.replace = counted
 """
 
 
-def started(*arguments, code=PATCHED):
-    said = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.Popen(said, stdout=subprocess.DEVNULL)
-
-
-def test_killed_in_the_middle_it_ends_with_the_same_files(small_bundle, photos, tmp_path):
+def test_killed_in_the_middle_it_ends_with_the_same_files(predict, small_bundle, photos, tmp_path):
     given = ["predict", small_bundle, "--workers", 1, "--images", photos, "--output"]
-    assert main([*map(str, (*given, tmp_path / "whole"))]) == 0
-    found = tmp_path / "found"
-    process = started(2, *given, found, code=KILLED + PATCHED)  # the third is written, unnamed
-    assert process.wait() == -signal.SIGKILL
-    assert len(contents(found)) == 2
-    assert main([*map(str, (*given, found))]) == 0
-    assert contents(found) == contents(tmp_path / "whole")
-    assert len([*found.iterdir()]) == 5 + 1
-
-
-def test_a_run_scores_blocks_as_it_scores_all(small_run, photos, tmp_path):
-    given = ["predict", small_run, "--images", photos, "--workers", 0, "--device", "cpu"]
-    assert main([*map(str, (*given, "--output", tmp_path / "scores"))]) == 0
-    run, rows = load_run(small_run), rows_of(tmp_path / "scores")
-    expected = run.predict([photos / row["image"] for row in rows])
-    found = np.array([[row[name] for name in run.classes] for row in rows])
-    assert np.abs(found - expected).max() <= 5.1e-5
+    command = [sys.executable, "-c", KILLED + PATCHED, *map(str, given), tmp_path / "scores"]
+    process = subprocess.run(command, stdout=subprocess.DEVNULL)  # the third is written, unnamed
+    assert process.returncode == -signal.SIGKILL
+    assert len(contents(tmp_path / "scores")) == 2
+    assert predict() == predict(output="whole/") == 0
+    assert contents(tmp_path / "scores") == contents(tmp_path / "whole")
+    assert len([*(tmp_path / "scores").iterdir()]) == 5 + 1
 
 
 def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, tmp_path, capsys):
@@ -243,9 +199,9 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     assert main([*map(str, (*given, tmp_path / "done"))]) == 0
     known = seen.values >= 0
     assert f"20 images × 10 classes: {known.sum()} observed" in capsys.readouterr().out
-    rows, run = rows_of(tmp_path / "done"), load_run(small_run)
-    assert [row["image"] for row in rows] == list(full.images)
-    values = np.array([[row[name] for name in run.classes] for row in rows])
+    rows, run = pd.read_parquet(tmp_path / "done"), load_run(small_run)
+    assert list(rows.image) == list(full.images)
+    values = rows[[*run.classes]].to_numpy()
     scores = run.predict([photos / name for name in full.images])
     assert (values == np.where(known, seen.values, run.thresholds.decide(scores))).all()
     assert main([*map(str, (*given, tmp_path / "done.csv"))]) == 0
@@ -263,7 +219,7 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     ("more", "what"),
     [
         (["--labels", "x.csv"], "--labels: needs --images and --output"),
-        (["--labels", "x.csv", "--images", "y", "--output", "z/", "--truth", "t"], "--truth and"),
+        (["--labels", "x.csv", "--images", "y", "--output", "z/", "--dry-run"], "--dry-run do"),
         (["--engine", "ray"], "--engine and several processes: go with --labels"),
     ],
 )
@@ -277,35 +233,9 @@ RAY = os.environ.get("G2NETPL_RAY_PYTHON") or (sys.executable if find_spec("ray"
 
 @pytest.mark.long
 @pytest.mark.skipif(RAY is None, reason="needs ray: the extra 'ray', or G2NETPL_RAY_PYTHON")
-def test_ray_makes_the_same_files_though_a_worker_is_killed(
-    predict, small_bundle, photos, tmp_path
-):
-    many = tmp_path / "many"
-    for copy in range(20):
-        shutil.copytree(photos, many / str(copy), ignore=shutil.ignore_patterns("*.csv"))
-    assert predict(output="whole/", images=many) == 0
-    given = ("predict", small_bundle, "--images", many, "--engine", "ray", "--output")
-    said = [RAY, "-c", PATCHED, *map(str, (*given, tmp_path / "scores"))]
-    process = subprocess.Popen(
-        said, stdout=subprocess.DEVNULL, env={**os.environ, "RAY_num_cpus": "2"}
-    )
-    workers = []
-    while process.poll() is None and not workers:
-        if len(contents(tmp_path / "scores")) > 5:
-            workers = _workers_of_ray(process.pid)
-        time.sleep(0.05)
-    os.kill(workers[0], signal.SIGKILL)
-    assert process.wait(timeout=600) == 0
+def test_ray_makes_the_same_files(predict, small_bundle, photos, tmp_path):
+    assert predict(output="whole/") == 0
+    given = ("predict", small_bundle, "--images", photos, "--engine", "ray", "--output")
+    command = [RAY, "-c", PATCHED, *map(str, given), tmp_path / "scores"]
+    subprocess.run(command, check=True, timeout=600, env={**os.environ, "RAY_num_cpus": "2"})
     assert contents(tmp_path / "scores") == contents(tmp_path / "whole")
-
-
-def _workers_of_ray(pid):
-    """Processes of the cluster that hold a classifier."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"ray::_Worker" in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found

@@ -1,13 +1,9 @@
-"""Labels and scores as data frames; without pandas it is said how to have it."""
-
-from pathlib import Path
+"""Labels and scores of a run as data frames."""
 
 import numpy as np
 import pytest
 
-from g2netpl import RunConfig, complete_run, load_run, train
-
-ROOT = Path(__file__).parents[2]
+from g2netpl import RunConfig, load_run, train
 
 
 @pytest.fixture
@@ -32,11 +28,3 @@ def test_frames_have_the_names_and_the_numbers_of_the_arrays(run, photos):
     scores = run.predict(paths, as_frame=True)
     assert list(scores.index) == paths
     assert np.array_equal(scores.to_numpy(), run.predict(paths))
-
-
-def test_completed_labels_are_whole_numbers_and_missing_where_unknown(run):
-    found = complete_run(run, confidence=0.99)
-    frame = found.as_frame()
-    assert {str(kind) for kind in frame.dtypes} == {"Int8"}
-    assert frame.isna().to_numpy().tolist() == (found.values == -1).tolist()
-    assert int(frame.sum().sum()) == int((found.values == 1).sum())

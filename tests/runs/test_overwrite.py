@@ -3,12 +3,9 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.train import train
 from g2netpl.utils.errors import InputError
@@ -37,10 +34,7 @@ def test_an_old_run_is_renamed_and_the_new_one_is_as_any(finished, small_trainin
     folder, before = finished
     keys = small_training(learning_rate=1e-3)
     assert main(train_command(keys)) == 2
-    assert (
-        "holds a finished run of 'g2netpl train'; choose another --output"
-        in capsys.readouterr().err
-    )
+    assert "holds results of 'g2netpl train'; resume it with --resume" in capsys.readouterr().err
     assert main([*train_command(keys), "--learning-rate", "1e38", "--overwrite"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert everything(folder) == before
@@ -81,23 +75,6 @@ def test_what_is_read_or_worked_in_is_not_renamed(finished, small_training, caps
     assert main([*train_command(small_training()), "--overwrite"]) == 2
     assert f"and {folder} is in it" in capsys.readouterr().err
     assert everything(folder) == before
-
-
-def test_a_comparison_is_renamed_too(tmp_path, capsys):
-    values = np.random.default_rng(0).normal(size=(80, 6)).astype(np.float32)
-    labels = (values[:, :3] > 0.3).astype(np.int8)
-    labels[0] = 1
-    table = LabelTable(tuple(map(str, range(80))), tuple("abc"), labels)
-    write_features(tmp_path / "features", FeatureFolder(values, table, values, table))
-    given = f"compare --features {tmp_path}/features --methods an --settings full --seeds 0"
-    arguments = [*given.split(), "--epochs", "1", "--jobs", "1", "--output", str(tmp_path / "out")]
-    assert main([*arguments, "--batch-sizes", "8"]) == 0
-    (tmp_path / "out" / "mine.txt").write_text("a file of the user's own")
-    before = everything(tmp_path / "out")
-    assert main([*arguments, "--batch-sizes", "16", "--overwrite"]) == 0
-    assert everything(tmp_path / "out.old-1") == before
-    assert not (tmp_path / "out" / "mine.txt").exists()
-    capsys.readouterr()
 
 
 def test_a_label_file_that_is_replaced_is_kept(tmp_path, capsys):

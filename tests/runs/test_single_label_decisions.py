@@ -6,7 +6,7 @@ from scipy.special import expit, softmax
 from sklearn.metrics import accuracy_score, log_loss
 
 from g2netpl import LabelTable, evaluate
-from g2netpl.runs.completion import fill_in, keep_one
+from g2netpl.runs.completion import fill_in
 from g2netpl.runs.metrics import accuracy
 from g2netpl.runs.thresholds import (
     Thresholds,
@@ -69,13 +69,6 @@ def test_exactly_one_class_is_decided_for_every_image(case):
     assert np.isnan(thresholds.calibrate(np.full((1, 5), np.nan))).all()
     assert Thresholds(**thresholds.to_json()) == thresholds
     assert choose_single_label(None, 5).temperature == 1.0
-
-
-def test_one_positive_at_most_and_it_denies_the_others():
-    values = np.array([[1, 1, -1], [-1, 1, 1], [-1, -1, 0], [1, -1, -1]], dtype=np.int8)
-    scores = np.array([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.4, 0.4, 0.2], [np.nan] * 3])
-    expected = [[1, 0, 0], [-1, -1, -1], [-1, -1, 0], [-1, -1, -1]]
-    assert keep_one(values, scores).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,7 @@ def test_calibration_finds_the_distortion_and_agrees_with_scikit_learn():
     # logits = (bent logits - 4) / 3
     assert temperature == pytest.approx(3.0, rel=0.1)
     assert shift == pytest.approx(-4 / 3, abs=0.1)
-    known = logit(bent).reshape(-1, 1)
-    other = LogisticRegression(C=np.inf).fit(known, truth.ravel())
+    other = LogisticRegression(C=np.inf).fit(logit(bent).reshape(-1, 1), truth.ravel())
     assert 1 / temperature == pytest.approx(other.coef_[0, 0], rel=1e-3)
     assert shift == pytest.approx(other.intercept_[0], rel=1e-3)
 
@@ -106,15 +105,6 @@ def test_a_class_with_few_positives_leans_on_the_others():
     assert rare > own
 
 
-def test_a_precision_out_of_reach_is_never_proposed():
-    scores = np.full((40, 1), 0.5, dtype=np.float32)
-    truth = np.array([[1], [0]] * 20, dtype=np.int8)
-    thresholds = choose("precision:0.9", (scores, truth), scores, 0.5)
-    assert thresholds.per_class == (None,)
-    assert not thresholds.decide(np.ones((3, 1))).any()
-    assert Thresholds(**thresholds.to_json()) == thresholds
-
-
 def test_the_way_through_json_and_unreadable_images():
     logits, truth = made(200)
     scores = expit(logits).astype(np.float32)
@@ -125,8 +115,7 @@ def test_the_way_through_json_and_unreadable_images():
     assert np.isnan(calibrated[3]).all()
     assert not thresholds.decide(calibrated)[3].any()
     assert np.isfinite(np.delete(calibrated, 3, axis=0)).all()
-    expected = choose("expected", None, scores, 1.0)
-    assert np.isfinite(expected.shift)
+    assert np.isfinite(choose("expected", None, scores, 1.0).shift)
 
 
 def test_extremes():

@@ -89,7 +89,7 @@ def test_a_tracker_of_a_received_run_writes_nothing_outside(
     capsys.readouterr()
     resume = ["train", "--resume", "--output", str(run)]
     assert main(resume) == 2
-    assert f"--log-with tensorboard:{outside} to go on with it" in capsys.readouterr().err
+    assert f"--log-with tensorboard:{outside} to resume with it" in capsys.readouterr().err
     assert not outside.exists()
     assert main([*resume, "--log-with", f"tensorboard:{outside}"]) == 0
     assert [path.name for path in outside.iterdir()] == ["elsewhere"]

@@ -232,6 +232,12 @@ def test_every_answer_is_checked(name, predict):
     assert says in said
 
 
+def without_metadata():
+    made = model()
+    del made.metadata_props[:]
+    return made
+
+
 def odd_files():
     """Files that no graph can be made of, and what is to be said."""
     plain = model().SerializeToString()
@@ -252,17 +258,26 @@ def odd_files():
             plain.replace(b'"cat"', b'"c\xe4t"'),
             "cannot be used by onnxruntime",
         ),
-        "metadata nested": (model(text="[" * 100_000), "metadata cannot be used"),
+        "text": (b"image,cat\n1.jpg,1\n", "cannot be used by onnxruntime"),
+        "no metadata": (without_metadata(), "not a bundle of g2netpl"),
+        "metadata are a list": (model(text="[]"), "metadata: expected an object"),
+        "metadata lack keys": (model(text="{}"), "required, but not given"),
+        "a later format": (model(format=3), "format: "),
+        "an unknown key": (model(more=1), "unknown key 'more'"),
+        "metadata nested": (model(text="[" * 100_000), "metadata: not valid JSON"),
         "NaN": (model(shift=float("nan")), "shift: input should be a finite number"),
-        "a class twice": (model(classes=["cat", "cat"]), "class 'cat' is listed twice"),
+        "a class twice": (model(classes=["cat", "cat"]), "a class is listed twice"),
         "a class that is a number": (model(classes=["cat", 3]), "classes: "),
         "thresholds that are texts": (model(thresholds=["0.5", "0.6"]), "thresholds: "),
         "one threshold": (model(thresholds=[0.5]), "expected 2 thresholds, got 1"),
-        "a ground for the terminal": (model(reasons=["\x1b[2J", "x"]), "expected a line of plain"),
+        "a ground for the terminal": (
+            model(reasons=["\x1b[2J", "x"]),
+            "reasons: string should",
+        ),
         "temperature of almost 0": (model(temperature=1e-320), "temperature: "),
         "a huge shift": (model(shift=1e308), "shift: "),
         "a huge image": (model(image_size=10**6), "image_size: "),
-        "a rule for the terminal": (model(rule="f1\x1b]0;x\x07"), "rule: expected a line of plain"),
+        "a rule for the terminal": (model(rule="f1\x1b]0;x\x07"), "rule: string should match"),
     }
 
 

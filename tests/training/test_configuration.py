@@ -91,7 +91,7 @@ def test_a_run_of_0_2_gets_one_clear_line(config, tmp_path):
     run = train(config())
     described = about(run.folder)
     (run.folder / "run.json").write_text(json.dumps({**described, "format": 2}))
-    with pytest.raises(InputError, match=r"a run of g2netpl 0\.2, which 1\.0 cannot read"):
+    with pytest.raises(InputError, match=r"expected a run\.json of g2netpl 1\.0; train again"):
         train(config(), resume=True)
 
 

@@ -266,7 +266,7 @@ def test_a_bundle_has_the_names_inside(run, photos, tmp_path):
     from g2netpl import load_bundle
     from g2netpl.runs.export import export
 
-    done = export(run, tmp_path / "b.onnx", pictures(photos))
+    done = export(run, tmp_path / "b.onnx")
     assert done.difference <= 1e-4
     theirs = load_bundle(tmp_path / "b.onnx").score(pictures(photos))
     np.testing.assert_allclose(theirs, run.score(pictures(photos)), atol=1e-4)
@@ -353,7 +353,7 @@ def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
     backbone = build_backbone("lite0")
     synsets = imagenet_synsets(1000)
     weights = torch.from_numpy(class_weights(match_names(run.classes, synsets), synsets))
-    source = ImageSource(pictures(photos), 32, run.mean, run.std)
+    source = ImageSource(pictures(photos), *run.pixels)
     with torch.no_grad():
         features = torch.cat([*source.load([np.arange(20)], None)])
         logits = backbone.module.eval()(features) @ backbone.classifier[0].half().float().T

@@ -11,7 +11,6 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from g2netpl import RunConfig, train
 from g2netpl.cli import main
-from g2netpl.runs.config import parse_trackers
 from g2netpl.training.trackers import STATE
 from g2netpl.utils.errors import InputError
 
@@ -280,14 +279,12 @@ def test_a_missing_package_is_told_before_anything_is_trained(
 
 
 def test_names_are_read_and_mistakes_told():
-    assert parse_trackers("tensorboard, mlflow:http://host:5000") == (
-        "tensorboard",
-        "mlflow:http://host:5000",
-    )
-    assert parse_trackers(["tensorboard", "tensorboard", "none"]) == ("tensorboard",)
-    with pytest.raises(InputError, match=r"unknown tracker 'tensorbord' .*'tensorboard'"):
-        parse_trackers("tensorbord")
-    with pytest.raises(InputError, match="mlflow can be used only once"):
-        parse_trackers("mlflow:a,mlflow:b")
-    with pytest.raises(InputError, match="log_with: expected names of trackers, got 5"):
-        RunConfig(labels="a", output="b", log_with=5)
+    def trackers(value):
+        return RunConfig(labels="a", output="b", log_with=value).log_with
+
+    two = ("tensorboard", "mlflow:http://host:5000")
+    assert trackers("tensorboard, mlflow:http://host:5000") == two
+    assert trackers(["tensorboard", "tensorboard", "none"]) == ("tensorboard",)
+    for wrong in ("tensorbord", 5):
+        with pytest.raises(InputError, match=r"log_with: string should match .*tensorboard"):
+            trackers(wrong)

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from g2netpl.cli import main
 from g2netpl.labels.io import read_labels, write_labels
@@ -168,14 +168,9 @@ def test_the_options_of_the_run_stay_but_for_those_that_are_set(reviewed, tmp_pa
     assert read_training(tmp_path / "third")["config"]["options"] == {}
 
 
-@pytest.mark.parametrize("damage", ["not finite", "cut off"])
-def test_a_damaged_model_is_not_loaded(reviewed, tmp_path, capsys, damage):
+def test_a_damaged_model_is_not_loaded(reviewed, tmp_path, capsys):
     path = reviewed / "model.safetensors"
-    if damage == "cut off":
-        path.write_bytes(path.read_bytes()[:-50])
-    else:
-        state = load_file(path)
-        save_file({**state, "head.classifier.bias": torch.full((10,), torch.nan)}, path)
+    path.write_bytes(path.read_bytes()[:-50])
     assert go_on(reviewed, tmp_path / "second") == 2
     assert "model.safetensors" in (shown := capsys.readouterr().err)
     assert "train again" in shown

@@ -103,7 +103,7 @@ def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatc
     assert main(["train", "--resume", "--output", "run"]) == 0
     assert "finished already" in capsys.readouterr().out
     assert main(arguments) == 2
-    assert "holds a finished run of 'g2netpl train'" in capsys.readouterr().err
+    assert "holds results of 'g2netpl train'" in capsys.readouterr().err
     assert main([*arguments, "--overwrite"]) == 0
 
 
@@ -215,7 +215,7 @@ BAD = {
     "a missing config": (["--config", "none.toml"], "none.toml: No such file"),
     "a missing weights file": (["--weights", "none.safetensors"], "no such weights file"),
     "bce without full labels": (["--method", "bce"], "needs full labels"),
-    "an expected number of 0": (["--expected-positives", "0"], "must be greater than 0"),
+    "an expected number of 0": (["--expected-positives", "0"], "should be greater than 0"),
     "another method's option": (
         ["--set", "role.regulariser=1"],
         "role.regulariser: no setting and no option of g2netpl",

@@ -2,8 +2,9 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from g2netpl.commands.flags import checked, given_keys
 from g2netpl.commands.writing import ENDINGS, check_target
@@ -49,11 +50,11 @@ def interrupts(flags: argparse.Namespace) -> Interrupts:
     return Interrupts(AGAIN if is_folder(flags.output) else NOTHING_KEPT)
 
 
-def share(flags: argparse.Namespace) -> tuple[int, str]:
+def share(flags: argparse.Namespace) -> dict[str, Any]:
     """Loader processes and device of each process; a worker of Ray has one core, and reads."""
     config = checked(flags)
     is_alone = flags.engine == "ray" and "workers" not in given_keys(flags)
-    return 0 if is_alone else config.workers, config.device
+    return {"workers": 0 if is_alone else config.workers, "device": config.device}
 
 
 def own_chunks(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
@@ -66,16 +67,12 @@ def make_all(
     console: Console,
     what: str,
     chunks: Sequence[Chunk],
-    build: Callable[[], ChunkMaker],
     maker: ChunkMaker,
 ) -> Totals:
-    """Make the results of all chunks, or of those of this process; print what is unreadable.
-
-    `build` makes another maker, for a worker of Ray.
-    """
+    """Make the results of all chunks, or of those of this process; print what is unreadable."""
     totals = Totals()
     if is_folder(flags.output):
-        _into_folder(flags, console, what, chunks, build, maker, totals)
+        _into_folder(flags, console, what, chunks, maker, totals)
     else:
         with Work(console, what, _count(chunks)) as work:
             columns = _columns(maker, chunks, work, totals, flags.images)
@@ -108,7 +105,6 @@ def _into_folder(
     console: Console,
     what: str,
     chunks: Sequence[Chunk],
-    build: Callable[[], ChunkMaker],
     maker: ChunkMaker,
     totals: Totals,
 ) -> None:
@@ -124,7 +120,7 @@ def _into_folder(
     total = _count(mine)
     with Work(console, what, total, before=total - _count(left)) as work:
         if left and flags.engine == "ray":
-            for result in make_on_ray(writer, build, left):
+            for result in make_on_ray(writer, maker, left):
                 totals.add(result)
                 work.advance(result.counts["images"])
         else:

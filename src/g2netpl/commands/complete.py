@@ -36,7 +36,6 @@ and a column per class. The tagger must not have been trained on these labels.
 
 import argparse
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +66,6 @@ from g2netpl.commands.writing import (
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import (
     FORMATS,
-    ReadOptions,
     find_format,
     find_writer,
     label_studio,
@@ -81,24 +79,21 @@ from g2netpl.runs.answers import apply_decisions, read_decisions
 from g2netpl.runs.chunks import ImageFinder, cut
 from g2netpl.runs.completion import (
     Completed,
-    compare_with_truth,
     complete,
     complete_run,
     confident_of_run,
     thresholds_of_unknown,
     write_completed,
 )
-from g2netpl.runs.config import RunConfig
-from g2netpl.runs.predicting import Completer, load_classifier, write_tags
+from g2netpl.runs.predicting import Completer, write_tags
 from g2netpl.runs.prior import read_scores
 from g2netpl.runs.records import COMPLETED
 from g2netpl.runs.run import Run, load_run
-from g2netpl.runs.thresholds import ConfidentThresholds, Thresholds
+from g2netpl.runs.thresholds import ConfidentThresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import writing
-from g2netpl.utils.progress import Work
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -109,8 +104,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--details", metavar="FILE", help="table of all labels with score and source to write")
     level = "fraction of the added labels that must be right (default: all are filled in)"
     add("--confidence", type=float, metavar="P", help=level)
-    truth = "label file with full labels, to measure the added ones"
-    add("--truth", action="append", metavar="LABELS", help=truth)
     add_overwrite_flag(parser)
     group = parser.add_argument_group("another label file")
     add_config_flags(group, ("labels", "images"))
@@ -135,8 +128,8 @@ def run(flags: argparse.Namespace) -> None:
         return
     if flags.images is None or flags.output is None:
         raise InputError("--labels: needs --images and --output")
-    if flags.details is not None or flags.truth is not None or flags.dry_run:
-        raise InputError("--labels: --details, --truth and --dry-run do not go with it")
+    if flags.details is not None or flags.dry_run:
+        raise InputError("--labels: --details and --dry-run do not go with it")
     check_output(flags)
     with interrupts(flags):
         _complete_others(flags)
@@ -144,14 +137,11 @@ def run(flags: argparse.Namespace) -> None:
 
 def _complete(flags: argparse.Namespace) -> None:
     """Complete the labels that the run was trained on."""
-    console, config = Console(), checked(flags)
+    console = Console()
     tags = _checked_target(flags)
     trained = load_run(flags.run)
     completed = complete_run(trained, flags.confidence)
     lines = [str(completed), *_how_decided(completed, flags.confidence)]
-    if flags.truth is not None:
-        reading = _reading(config, trained, trained.config.images)
-        lines.append(compare_with_truth(completed, flags.truth, config.format, reading))
     console.print("\n".join(lines))
     if tags is not None:
         if not flags.dry_run:
@@ -162,8 +152,7 @@ def _complete(flags: argparse.Namespace) -> None:
             console.print(line)
     if flags.details is not None:
         if not flags.dry_run:
-            with Work(console, "writing", len(completed.observed)) as work:
-                write_completed(completed, flags.details, work.advance)
+            write_completed(completed, flags.details)
         console.print(written(flags.details, flags.dry_run))
     if flags.output is not None:
         for line in _write_output(trained, completed, flags):
@@ -173,8 +162,8 @@ def _complete(flags: argparse.Namespace) -> None:
 
 def _checked_target(flags: argparse.Namespace) -> str | None:
     """See that all may be written; the table of tags in the run folder, if no other is wanted."""
-    wanted = (flags.details, flags.output, flags.truth)
-    tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None, None) else None
+    wanted = (flags.details, flags.output)
+    tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None) else None
     if (flags.images, flags.engine) != (None, "here") or launched.size() > 1:
         raise InputError("--images, --engine and several processes: go with --labels")
     for target in filter(None, (flags.details, tags)):
@@ -184,12 +173,6 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
         check_target(flags.output, endings, flags.overwrite)
         find_writer(flags.output, flags.to)
     return tags
-
-
-def _reading(config: RunConfig, trained: Run, images: str | None = None) -> ReadOptions:
-    """How a label file is read, for the classes of a run."""
-    single_label = config.single_label or trained.config.single_label
-    return replace(config.reading(images), single_label=single_label)
 
 
 def _how_decided(completed: Completed, confidence: float | None) -> list[str]:
@@ -209,8 +192,8 @@ def _complete_by_scores(flags: argparse.Namespace) -> None:
     """Complete a label file by another tagger's scores."""
     if flags.labels is None or flags.output is None or flags.run is not None:
         raise InputError("--scores: needs --labels and --output, and no RUN")
-    if (flags.images, flags.details, flags.truth, flags.engine) != (None, None, None, "here"):
-        raise InputError("--scores: --images, --details, --truth and --engine do not go with it")
+    if (flags.images, flags.details, flags.engine) != (None, None, "here"):
+        raise InputError("--scores: --images, --details and --engine do not go with it")
     config = checked(flags)
     table = read_labels(flags.labels, config.format, config.reading())
     scores = read_scores(flags.scores, table.classes).scores
@@ -281,15 +264,23 @@ def _complete_others(flags: argparse.Namespace) -> None:
         raise InputError("a class is called 'image', which is the first column; rename it")
     config, classes = checked(flags), trained.classes
     same = LabelTable((), classes, np.zeros((0, len(classes))))
-    table = read_matching(flags.labels, same, config.format, _reading(config, trained))
+    single_label = config.single_label or trained.config.single_label
+    reading = replace(config.reading(), single_label=single_label)
+    table = read_matching(flags.labels, same, config.format, reading)
     level: ConfidentThresholds | float | None = flags.confidence
     if flags.confidence is not None:
         level = confident_of_run(trained, flags.confidence, table.values) or flags.confidence
-    decide = thresholds_of_unknown(trained, table.values), level
-    find = ImageFinder(flags.images)
-    build = partial(_completer, flags.run, *decide, find, len(table), *share(flags))
+    maker = Completer(
+        name=flags.run,
+        find=ImageFinder(flags.images),
+        count=len(table),
+        of_unknown=thresholds_of_unknown(trained, table.values),
+        k=trained.expected_positives,
+        confidence=level,
+        **share(flags),
+    )
     chunks = cut(table.images, known=table.values)
-    counts = make_all(flags, console, "completing", chunks, build, build()).counts
+    counts = make_all(flags, console, "completing", chunks, maker).counts
     unknown = counts["images"] * len(classes) - counts["known"]
     console.print(
         f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "
@@ -298,18 +289,3 @@ def _complete_others(flags: argparse.Namespace) -> None:
         + (f"; {unknown:,} labels left unknown" if unknown else "")
         + f"\n{written(flags.output)}"
     )
-
-
-def _completer(
-    name: str,
-    thresholds: Thresholds,
-    level: ConfidentThresholds | float | None,
-    find: ImageFinder,
-    count: int,
-    workers: int,
-    device: str,
-) -> Completer:
-    """What completes chunks of images; each worker of Ray calls it too."""
-    run = load_classifier(name, device)
-    assert isinstance(run, Run)
-    return Completer(run, find, count, workers, thresholds, run.expected_positives, level)

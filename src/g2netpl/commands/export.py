@@ -2,7 +2,6 @@
 
 examples:
   g2netpl export runs/first --output birds.onnx --license CC-BY-4.0
-  g2netpl export runs/first --output birds.onnx --images photos     checked on your photos
   g2netpl export runs/first --output birds --hub me/birds --license CC-BY-4.0
 
 The file holds the network, the classes, the preprocessing, the calibration and the thresholds. It
@@ -18,7 +17,6 @@ import onnxscript  # noqa: F401, torch imports it only when it exports
 
 from g2netpl.commands.flags import add_overwrite_flag
 from g2netpl.commands.writing import check_target
-from g2netpl.images.sources import list_images, locate
 from g2netpl.runs import bundle as hub
 from g2netpl.runs.export import export, make_card
 from g2netpl.runs.run import load_run
@@ -27,16 +25,12 @@ from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import write_bytes, write_text, writing
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
-_CHECKED_ON = 100  # photos
-
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="run folder of g2netpl train")
     add("--output", required=True, help="bundle to write, .onnx, or a folder")
     add("--license", metavar="NAME", help="license, such as Apache-2.0 or CC-BY-4.0")
-    photos = f"folder of photos, up to {_CHECKED_ON} of which check the bundle"
-    add("--images", metavar="FOLDER", help=f"{photos} (default: generated images)")
     add("--hub", metavar="OWNER/NAME", help="Hugging Face repository to upload the folder to")
     add_overwrite_flag(parser)
 
@@ -57,7 +51,7 @@ def run(flags: argparse.Namespace) -> None:
             raise InputError("--hub: needs a folder as --output")
         hub.check_login(flags.hub)
     trained = load_run(flags.run)
-    exported = export(trained, bundle, _photos(flags.images))
+    exported = export(trained, bundle)
     text = make_card(trained, exported, bundle.name, flags.license, output.stem, flags.hub)
     with writing(card):
         write_bytes(Path(card), text.encode(errors="backslashreplace"))
@@ -67,18 +61,8 @@ def run(flags: argparse.Namespace) -> None:
             write_text(output / hub.CONFIG, config)
     console.print(
         f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
-        f"PyTorch differ by {exported.difference:.1e} at most, over {exported.images} images\n"
+        f"PyTorch differ by {exported.difference:.1e} at most\n"
         f"SHA-256 {exported.sha256}\nwritten to {bundle} and {card}"
     )
     if flags.hub is not None:
         console.print(f"uploaded: {hub.push(output, flags.hub)}")
-
-
-def _photos(folder: str | None) -> list[str]:
-    """Some of the photos of a folder."""
-    if folder is None:
-        return []
-    names = list_images(folder)
-    if not names:
-        raise InputError(f"{folder}: no images there")
-    return locate(names[:: -(-len(names) // _CHECKED_ON)], folder)

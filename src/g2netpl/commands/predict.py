@@ -13,7 +13,6 @@ resumes when it is given again. Under torchrun the processes share the chunks.
 import argparse
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 from g2netpl.commands.chunks import (
@@ -29,8 +28,7 @@ from g2netpl.commands.flags import add_config_flags, add_overwrite_flag
 from g2netpl.commands.writing import written
 from g2netpl.images.sources import find_all, is_one_image, unread_note
 from g2netpl.runs.chunks import Chunk, ImageFinder, cut
-from g2netpl.runs.predicting import Predictor, load_classifier, read_names, tag_separator
-from g2netpl.runs.thresholds import Thresholds
+from g2netpl.runs.predicting import Predictor, read_names, tag_separator
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, quoted
 from g2netpl.utils.errors import InputError, counted, listed
@@ -67,14 +65,20 @@ def _predict(flags: argparse.Namespace) -> None:
     images = _images(flags)
     for note in images.notes:
         console.print(f"note: {note}")
-    how = (flags.threshold, not flags.no_scores, images.find, len(images.names), *share(flags))
-    build = partial(_predicting, flags.run, flags.prior, *how)
-    maker = build()
+    maker = Predictor(
+        name=flags.run,
+        find=images.find,
+        count=len(images.names),
+        prior=flags.prior,
+        with_scores=not flags.no_scores,
+        threshold=flags.threshold,
+        **share(flags),
+    )
     mark = tag_separator(maker.classifier.classes, maker.with_scores)
     chunks = cut(images.names, images.shards)
     if flags.list is not None and is_folder(flags.output):
         _check_there(flags, chunks)
-    totals = make_all(flags, console, "predicting", chunks, build, maker)
+    totals = make_all(flags, console, "predicting", chunks, maker)
     if mark != ";":
         reading = f"--set separator={quoted(mark)}"
         console.print(f"note: labels are separated by {mark!r}, read them with {reading}")
@@ -83,22 +87,6 @@ def _predict(flags: argparse.Namespace) -> None:
         f"{totals.counts['labels'] / max(totals.readable, 1):.2f} labels per image\n"
         f"{maker.thresholds}\n{written(flags.output)}"
     )
-
-
-def _predicting(
-    name: str,
-    prior: str | None,
-    threshold: float | None,
-    with_scores: bool,
-    find: ImageFinder,
-    count: int,
-    workers: int,
-    device: str,
-) -> Predictor:
-    """What makes tables of images; called by every worker of Ray, too."""
-    classifier = load_classifier(name, device, prior, find.address)
-    thresholds = _thresholds(classifier.thresholds, threshold)
-    return Predictor(classifier, find, count, workers, thresholds, with_scores)
 
 
 class _Images(NamedTuple):
@@ -142,11 +130,3 @@ def _check_there(flags: argparse.Namespace, chunks: Sequence[Chunk]) -> None:
             f"{flags.list}: {len(missing):,} of {len(names):,} images are not in "
             f"{flags.images}: {listed(map(repr, missing))}; is --images the right folder?"
         )
-
-
-def _thresholds(thresholds: Thresholds, threshold: float | None) -> Thresholds:
-    """Those of the run, or with one threshold for all classes."""
-    if threshold is None:
-        return thresholds
-    common, rule = (threshold,) * len(thresholds.per_class), f"{threshold:g} for all classes"
-    return thresholds.replace(per_class=common, rule=rule, basis="given", reasons=())

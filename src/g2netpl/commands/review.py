@@ -14,8 +14,7 @@ page shows it as saved. Ctrl-C ends. Only this machine can open the page, with t
 Orders: useful (uncertain, rare classes first), disagreement (pseudo-label and prediction differ),
 doubtful (observed labels that look wrong), random (a control).
 
-To train with the answers: g2netpl train --continue-from RUN --output NEW. --export also writes
-FILE.provenance.csv: which labels were answered, when, and their values before.
+To train with the answers: g2netpl train --continue-from RUN --output NEW.
 """
 
 import argparse
@@ -26,7 +25,7 @@ import webbrowser
 from pathlib import Path
 
 from g2netpl.commands.flags import add_overwrite_flag
-from g2netpl.commands.writing import PHOTO_TAGS, check_target, summary, write_table
+from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table
 from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.review.queries import STRATEGIES
 from g2netpl.review.server import ReviewServer
@@ -132,23 +131,21 @@ def _open(address: str, page: Path) -> None:
 
 
 def _export(flags: argparse.Namespace, console: Console) -> None:
-    """Write the labels with the answers, and which labels were answered."""
+    """Write the labels with the answers."""
     target = Path(flags.export)
-    provenance = target.with_name(f"{target.stem}.provenance.csv")
-    check_target(str(provenance), None, flags.overwrite)
     run = Run.open(flags.run)
     decisions, before = answers.read_decisions(flags.run), run.observed()
     table = answers.apply_decisions(before, decisions, run.config.single_label)
     for note in write_table(table, flags.export, flags):
         console.print(f"note: {note}")
-    count = answers.write_provenance(before, decisions, provenance)
+    count = len(answers.latest(decisions))
     changed = int((table.values != before.values).sum())
     form = f" --format {flags.to}" if flags.to == PHOTO_TAGS else ""
     k, about = run.expected_positives, run.about["data"]
     no_validation = "" if about["training_images"] < about["images"] else " --validation 0"
     console.print(
         f"{summary(table)}\n{counted(count, 'label')} answered in review, {changed:,} of "
-        f"them new or changed\nwritten to {target} and {provenance}\nto train on it: g2netpl train "
+        f"them new or changed\nwritten to {target}\nto train on it: g2netpl train "
         f"--labels {quoted(target)} --expected-positives {k:.2f}{no_validation} "
         f"--annotation {run.annotation}{form}\n"
         "k is that of the run: reviewed labels are not a random sample, so k cannot be estimated "

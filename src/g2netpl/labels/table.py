@@ -188,15 +188,6 @@ def spread(matrix: Matrix, places: Indices, width: int, empty: int) -> Matrix:
     return wide
 
 
-def with_labels(
-    labels: LabelMatrix, rows: Indices, columns: Indices, signs: Indices
-) -> LabelMatrix:
-    """The labels with other signs at some places."""
-    changed = labels.copy()
-    changed[np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)] = signs
-    return changed
-
-
 def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:
     """A number for each group of images, (N,); an image without a group name is its own."""
     order = dict.fromkeys(name or row for row, name in enumerate(names))

@@ -37,8 +37,6 @@ class AnswerLog:
         if self.is_torn:
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
-        elif content and not content.endswith(b"\n"):
-            self._write(b"\n")
 
     def append(self, *decisions: Decision) -> None:
         """Save decisions: all are on the disk when this returns, none if it raises OSError."""

@@ -4,24 +4,24 @@
 
 An answer about a whole photo is a line per label, with one id and the order "photos". Every line is
 fsynced before the page says "saved". An undo is a line that takes back the last answer still in
-force. A torn last line, left by a crash, is skipped; any other unreadable line is an error.
+force. A last line without its end, left by a crash, is skipped; an unreadable line is an error.
 """
 
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from g2netpl.labels.io.build import apply_answers
-from g2netpl.labels.io.writing import write_rows
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.runs.records import REVIEW
 from g2netpl.runs.run import Run
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.options import Options
+from g2netpl.utils.files import friendly_os_errors
+from g2netpl.utils.options import Options, parse_record
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
 PHOTOS = "photos"  # the order of a label that was answered with its whole photo
@@ -50,17 +50,12 @@ class Decision(Options):
         """As a line of the file."""
         return json.dumps(self.model_dump(by_alias=True)).encode() + b"\n"
 
-    @classmethod
-    def from_line(cls, line: bytes) -> Self:
-        """Read a line; ValueError or InputError reports what is wrong."""
-        content = json.loads(line)
-        if not isinstance(content, dict):
-            raise ValueError(f"expected an object, got a {type(content).__name__}")
-        decision = cls(**content)
-        expected = {**ANSWERS, "skip": decision.old}.get(decision.action, decision.new)
-        if decision.new != expected:
-            raise ValueError(f"{decision.action} means new: {expected}, got {decision.new}")
-        return decision
+    @model_validator(mode="after")
+    def _new_follows_from_the_action(self) -> Self:
+        expected = {**ANSWERS, "skip": self.old}.get(self.action, self.new)
+        if self.new != expected:
+            raise ValueError(f"{self.action} means new: {expected}, got {self.new}")
+        return self
 
 
 def now() -> str:
@@ -71,51 +66,34 @@ def now() -> str:
 def read_decisions(folder: str | Path, name: str = REVIEW) -> list[Decision]:
     """Every line about a run, in order; none if nobody has reviewed it. Nothing is changed."""
     path = Path(folder) / name
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    return parse_decisions(content, path)[0]
+    with friendly_os_errors(path):
+        return parse_decisions(path.read_bytes(), path)[0] if path.exists() else []
 
 
 def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
-    """The decisions, and how many bytes hold them: fewer than all if the last line is torn."""
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    decisions: list[Decision] = []
-    size = 0
+    """The decisions, and how many bytes hold them: without a torn last line."""
+    *lines, _ = content.split(b"\n")
+    decisions = []
     for number, line in enumerate(lines, start=1):
-        try:
-            decisions.append(Decision.from_line(line))
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as problem:
-            if number < len(lines):
-                raise _no_decision(path, number, problem) from None
-            break
-        except (ValueError, InputError) as problem:
-            raise _no_decision(path, number, problem) from None
-        size += len(line) + 1
-    return decisions, min(size, len(content))
-
-
-def _no_decision(path: Path, number: int, problem: Exception) -> InputError:
-    return InputError(f"{path}:{number}: not a decision ({problem}); nothing was changed")
+        where = f"{path}:{number}: not a decision"
+        decisions.append(Decision.read(parse_record(dict[str, Any], line, where), where))
+    return decisions, content.rfind(b"\n") + 1
 
 
 def in_force(decisions: Iterable[Decision]) -> list[Decision]:
     """The answers that no undo has taken back, in order."""
-    standing: list[Decision] = []
+    kept: list[Decision] = []
     for decision in decisions:
         if decision.action != "undo":
-            standing.append(decision)
+            kept.append(decision)
             continue
-        undone = standing.pop() if standing else None
+        undone = kept.pop() if kept else None
         if undone is None or (undone.image, undone.label) != (decision.image, decision.label):
             raise InputError(
                 f"{REVIEW}: the undo of {decision.time} does not follow the answer that it takes "
                 "back; lines are missing or out of order"
             )
-    return standing
+    return kept
 
 
 def latest(decisions: Iterable[Decision]) -> list[Decision]:
@@ -133,19 +111,11 @@ def apply_decisions(
     """
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
-    answers = latest(decisions)
-    places = [
-        (find("image", answer.image, rows), find("class", answer.label, columns), answer.new)
-        for answer in answers
-    ]
-    at = tuple(zip(*places, strict=True)) or ((), (), ())
-    decided = table.with_values(with_labels(table.values, *at))
-    if not single_label:
-        return decided
-    by_image: dict[int, dict[int, int]] = {}
-    for row, column, sign in places:
-        by_image.setdefault(row, {})[column] = sign
-    return table.with_values(apply_answers(decided.values, by_image))
+    values, by_image = table.values.copy(), dict[int, dict[int, int]]()
+    for answer in latest(decisions):
+        row, column = find("image", answer.image, rows), find("class", answer.label, columns)
+        values[row, column] = by_image.setdefault(row, {})[column] = answer.new
+    return table.with_values(apply_answers(values, by_image) if single_label else values)
 
 
 def find(what: str, name: str, known: dict[str, int]) -> int:
@@ -162,17 +132,3 @@ def reviewed_labels(folder: str | Path) -> LabelTable:
     """The labels that a run was trained on, and on top of them the answers of people since."""
     run = Run.open(folder)
     return apply_decisions(run.observed(), read_decisions(folder), run.config.single_label)
-
-
-def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Path) -> int:
-    """Which labels people decided, what the run knew before, and when; returns how many."""
-    shown = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
-    rows = {name: row for row, name in enumerate(before.images)}
-    columns = {name: column for column, name in enumerate(before.classes)}
-    lines = []
-    for answer in latest(decisions):
-        was = shown[int(before.values[rows[answer.image], columns[answer.label]])]
-        label = (answer.image, answer.label, shown[answer.new], was)
-        lines.append([*label, answer.time, answer.order])
-    write_rows(path, ["image", "class", "value", "before", "time", "order"], lines)
-    return len(lines)

@@ -11,9 +11,7 @@ huggingface_hub takes the token from HF_TOKEN or its own login; it is in no mess
 
 import hashlib
 import json
-import math
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,20 +23,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from huggingface_hub import HfApi, get_token, hf_hub_download
-from pydantic import AfterValidator, Field, model_validator
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
-from g2netpl.images.features import compute_rows
+from g2netpl.images.features import OnBatch, compute_rows
 from g2netpl.images.loader import ImageSource, Rows
-from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import class_problem
-from g2netpl.labels.io.text import parse_json
-from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.thresholds import Number, Thresholds
-from g2netpl.utils.arrays import Scores
+from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import friendly_os_errors, is_full
-from g2netpl.utils.image_refs import MAX_PIXELS
+from g2netpl.utils.files import friendly_os_errors
+from g2netpl.utils.options import LARGEST_IMAGE, parse_record
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
@@ -46,18 +43,8 @@ LARGEST = 2**31 - 1  # bytes of a protobuf message
 
 MODEL, CARD, CONFIG = "model.onnx", "README.md", "config.json"
 SCHEME = "hf://"
-_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
-_BATCH = 16
 _ROUNDING = 1e-6  # by which a score may leave [0, 1]
 _NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever be
-_UNSCALED = (0.0,) * 3, (1 / 255,) * 3  # mean and deviation with which pixels stay 0 to 255
-
-
-def _class_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    problems = [f"class {name!r:.60} is listed twice" for name in names if names.count(name) > 1]
-    for problem in (*filter(None, map(class_problem, names)), *problems):
-        raise ValueError(problem)
-    return names
 
 
 Whole = Annotated[int, Field(strict=True)]
@@ -67,17 +54,25 @@ class Contents(Thresholds):
     """What the metadata of a bundle say."""
 
     format: Whole = Field(default=2, ge=2, le=2)
-    classes: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_class_names)]
-    image_size: Whole = Field(gt=0, le=math.isqrt(MAX_PIXELS))
+    classes: tuple[str, ...] = Field(min_length=1)
+    image_size: Whole = Field(gt=0, le=LARGEST_IMAGE)
     mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
     std: tuple[Number, ...] = Field(min_length=3, max_length=3)
     training: dict[str, Any]
 
+    @field_validator("classes")
+    @classmethod
+    def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for problem in filter(None, map(class_problem, names)):
+            raise ValueError(problem)
+        if len(set(names)) < len(names):
+            raise ValueError("a class is listed twice")
+        return names
+
     @model_validator(mode="after")
-    def _one_per_class(self) -> Self:
-        for what, values in (("thresholds", self.per_class), ("reasons", self.reasons)):
-            if len(values) != len(self.classes) and (values or what == "thresholds"):
-                raise ValueError(f"expected {len(self.classes)} {what}, got {len(values)}")
+    def _one_threshold_per_class(self) -> Self:
+        if len(self.per_class) != len(self.classes):
+            raise ValueError(f"expected {len(self.classes)} thresholds, got {len(self.per_class)}")
         return self
 
 
@@ -106,18 +101,13 @@ class Bundle(Classifier):
         names = set(Thresholds.model_fields)
         return Thresholds(**self.contents.model_dump(include=names, by_alias=True))
 
-    def score(
-        self,
-        paths: Sequence[str],
-        workers: int = 0,
-        max_unreadable: int | None = None,
-        on_batch: OnBatch = None,
-        count: int = 0,
-    ) -> Scores:
-        """Scores before calibration."""
-        size = self.contents.image_size
-        most = len(paths) if max_unreadable is None else max_unreadable
-        source = ImageSource(paths, size, *_UNSCALED, workers=workers, max_unreadable=most)
+    @property
+    def pixels(self) -> tuple[int, Sequence[float], Sequence[float]]:
+        """Pixels a side of its images; the graph normalises them."""
+        return self.contents.image_size, (0.0,) * 3, (1 / 255,) * 3
+
+    def score_source(self, source: ImageSource, on_batch: OnBatch, count: int) -> Scores:
+        """Scores of a source of images."""
 
         def compute(_: Rows, images: Tensor) -> Tensor:
             pixels = images.nan_to_num().round().to(torch.uint8).permute(0, 2, 3, 1)
@@ -125,8 +115,7 @@ class Bundle(Classifier):
             scores[images[:, 0, 0, 0].isnan()] = torch.nan
             return scores
 
-        batch_size = max(1, min(_BATCH, MAX_PIXELS // size**2))
-        return compute_rows(compute, source, "cpu", batch_size, on_batch)
+        return compute_rows(compute, source, "cpu", on_batch=on_batch)
 
     def _score(self, pixels: npt.NDArray[np.uint8]) -> Scores:
         """The scores (B, L) of a batch, checked."""
@@ -148,11 +137,10 @@ class Bundle(Classifier):
         return clipped
 
 
-def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
-    """Load a bundle: a file, a folder as on the Hugging Face hub, or hf://OWNER/NAME from there.
+def load_bundle(path: str | Path) -> Bundle:
+    """Load a bundle: a file, a folder as on the Hugging Face hub, or hf://OWNER/NAME from there."""
+    import onnxruntime
 
-    `threads` is by default the number of cores that this process may use.
-    """
     path = bundle_file(path)
     with friendly_os_errors(path):
         if path.exists() and not path.is_file():
@@ -160,16 +148,9 @@ def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
         if path.stat().st_size > LARGEST:
             raise InputError(f"{path}: not a bundle of g2netpl, which has 2 GB at most")
         content = path.read_bytes()
-    return open_bundle(content, path, threads)
-
-
-def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundle:
-    """The bundle with this content; `path` is its name in messages."""
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # problems are reported below, in one line
-    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.intra_op_num_threads = torch.get_num_threads()
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", _NOWHERE
@@ -183,18 +164,13 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
         raise _unusable(path, problem) from None
     if KEY not in metadata:
         raise InputError(f"{path}: not a bundle of g2netpl; g2netpl export RUN makes one")
-    values = parse_json(metadata[KEY], f"{path}: its metadata cannot be used", Issues())
-    if not isinstance(values, dict):
-        text = metadata[KEY][:40]
-        raise InputError(f"{path}: expected a JSON object in its metadata, got {text!r}")
+    values = parse_record(dict[str, Any], metadata[KEY], f"{path}: metadata")
     contents = Contents.read(values, str(path))
     return Bundle(path, contents, session, hashlib.sha256(content).hexdigest())
 
 
 def _unusable(path: Path, problem: Exception) -> InputError:
-    first = str(problem).strip().partition("\n")[0][:500]
-    shown = first if first.isprintable() else ascii(first)
-    return InputError(f"{path}: cannot be used by onnxruntime ({shown})")
+    return InputError(f"{path}: cannot be used by onnxruntime ({first_line(problem)})")
 
 
 def config_text(classes: Sequence[str], image_size: int, single_label: bool) -> str:
@@ -221,14 +197,14 @@ def bundle_file(name: str | Path) -> Path:
     if not text.startswith(SCHEME):
         return Path(text, MODEL) if os.path.isfile(os.path.join(text, MODEL)) else Path(text)
     repository, _, revision = text.removeprefix(SCHEME).partition("@")
-    check_name(repository)
     with _friendly_hub_errors(text):
         return Path(hf_hub_download(repository, MODEL, revision=revision or None))
 
 
 def check_login(name: str) -> None:
-    """Report before the work that nobody is logged in."""
-    check_name(name)
+    """Report before the work an odd name, or that nobody is logged in."""
+    with _friendly_hub_errors(name):
+        validate_repo_id(name)
     if get_token() is None:
         raise InputError(f"{name}: not logged in to the hub; hf auth login, or set HF_TOKEN")
 
@@ -243,20 +219,12 @@ def push(folder: Path, name: str) -> str:
     return f"{hub.endpoint}/{name}"
 
 
-def check_name(name: str) -> None:
-    """Reject what names no repository."""
-    if not _NAME.fullmatch(name):
-        raise InputError(f"{name}: expected a repository of the hub, as OWNER/NAME")
-
-
 @contextmanager
 def _friendly_hub_errors(name: str) -> Iterator[None]:
     """An error of the hub or of the network becomes one line, without the token."""
     try:
         yield
     except Exception as problem:  # of the hub, its client, or the network: many kinds
-        if is_full(problem):
-            raise
         text = " ".join(str(problem).split())[:300] or type(problem).__name__
         text = text.replace(get_token() or "\0", "…")
         raise InputError(f"{name}: the hub could not do it ({text})") from None

@@ -13,21 +13,26 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from g2netpl.images.features import OnBatch
 from g2netpl.images.sources import Catalogue, images_at
 from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
-from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.bundle import is_bundle, load_bundle
+from g2netpl.runs.classifier import Classifier
+from g2netpl.runs.prior import read_scores
+from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.thresholds import Thresholds
-from g2netpl.utils.arrays import Scores
+from g2netpl.utils import launch as launched
+from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError, UserError
 from g2netpl.utils.files import (
     check_no_links,
@@ -38,8 +43,7 @@ from g2netpl.utils.files import (
 )
 
 ABOUT = "_parts.json"
-FEWEST, MOST = 1 << 10, 10 << 10  # images of a chunk; whole batches, so that scores are the same
-_CHUNKS = 1_000  # that a list is cut into, unless they would be too small or too large
+SIZE = 2048  # images of a chunk; whole batches, so that scores are the same
 _ALL_BAD = 100  # images, all of them unreadable: the folder is probably not there
 _LISTED = 10  # images that cannot be read
 
@@ -56,12 +60,10 @@ def cut(
     images: Sequence[str], shards: Sequence[int] | None = None, known: LabelMatrix | None = None
 ) -> list[Chunk]:
     """A list of images in chunks; `shards` says how many images belong together."""
-    even = -(-len(images) // _CHUNKS) // 64 * 64
-    size = MOST if shards is not None else min(max(FEWEST, even), MOST)
     cuts = [0]
     for together in shards or [len(images)]:
         end = cuts[-1] + together
-        cuts += [*range(cuts[-1] + size, end, size), end]
+        cuts += [*range(cuts[-1] + SIZE, end, SIZE), end]
     return [
         Chunk(number, images[start:stop], None if known is None else known[start:stop])
         for number, (start, stop) in enumerate(pairwise(cuts))
@@ -105,19 +107,22 @@ class Totals:
         return self.counts["images"] - self.counts["unread"]
 
 
-class ImageFinder:
+_catalogue = lru_cache(maxsize=1)(images_at)
+
+
+class ImageFinder(NamedTuple):
     """Paths of images by their names: as given, or by exact names at an address.
 
     An image that is not there is unreadable. Another process looks at the address itself.
     """
 
-    def __init__(self, address: str, paths: Mapping[str, str] | None = None) -> None:
-        self.address, self.paths = address, paths
+    address: str
+    paths: Mapping[str, str] | None = None
 
-    @cached_property
+    @property
     def images(self) -> Catalogue:
-        """All images at the address."""
-        return images_at(self.address)
+        """All images at the address, which is read once."""
+        return _catalogue(self.address)
 
     def __call__(self, names: Sequence[str]) -> list[str]:
         """Their paths."""
@@ -129,19 +134,46 @@ class ImageFinder:
         """Those that are not there."""
         return [names[row] for row in self.images.find(names, exactly=True).missing]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ImageFinder, (self.address, self.paths)
+
+def load_classifier(
+    name: str, device: str = "cpu", prior: str | None = None, images: str = ""
+) -> Classifier:
+    """A bundle, or the run in a folder; `auto` uses a GPU if there is one.
+
+    `prior` is a file with the scores of `images`, for a run that was trained with one.
+    """
+    if prior is not None and (is_bundle(name) or Run.open(name).prior_kind != "scores"):
+        raise InputError(f"--prior: {name} was not trained with a file of scores; leave it out")
+    if is_bundle(name):
+        return load_bundle(name)
+    run = load_run(name)
+    if prior is not None:
+        run = replace(run, prior=replace(read_scores(prior, run.classes), root=images))
+    if device == "auto":
+        run.model.to(launched.device_of(device))
+    return run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChunkMaker(ABC):
-    """Makes a table of each chunk by a classifier, of `count` images in all."""
+    """Makes a table of each chunk by a classifier, which every process loads for itself."""
 
-    classifier: Classifier
+    name: str  # of a run or a bundle
     find: ImageFinder
-    count: int
-    workers: int
-    thresholds: Thresholds
+    count: int  # of all images
+    workers: int = 0
+    device: str = "cpu"
+    prior: str | None = None
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The run or the bundle."""
+        return load_classifier(self.name, self.device, self.prior, self.find.address)
+
+    @property
+    @abstractmethod
+    def thresholds(self) -> Thresholds:
+        """What decides labels."""
 
     @property
     @abstractmethod
@@ -151,7 +183,11 @@ class ChunkMaker(ABC):
     @property
     def depends(self) -> dict[str, Any]:
         """What the results depend on next to the images, by what people call it."""
-        return {"classifier": self.classifier.digest, "thresholds": self.thresholds.to_json()}
+        return {
+            "classifier": self.classifier.digest,
+            "thresholds": self.thresholds.to_json(),
+            "columns": [*self.kinds],
+        }
 
     @abstractmethod
     def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
@@ -178,7 +214,7 @@ class ChunkWriter:
         cls, folder: Path, command: str, depends: Mapping[str, Any], overwrite: bool = False
     ) -> "ChunkWriter":
         """Begin in an empty folder, or resume in one that depends on the same."""
-        about = json.loads(json.dumps({"format": 1, "command": command, **depends}))
+        about = json.loads(json.dumps({"format": 1, "command": command, **depends}))  # no tuples
         path = folder / ABOUT
         check_no_links(folder)
         with friendly_os_errors(folder):
@@ -219,15 +255,11 @@ class ChunkWriter:
         return self.folder / f"part-{number:06d}.parquet"
 
 
-class RayError(UserError):
-    """Ray could not do it."""
-
-
 class _Worker:
     """What a process of Ray does with a chunk."""
 
-    def __init__(self, writer: ChunkWriter, build: Callable[[], ChunkMaker]) -> None:
-        self.writer, self.maker = writer, build()
+    def __init__(self, writer: ChunkWriter, maker: ChunkMaker) -> None:
+        self.writer, self.maker = writer, maker
 
     def make(self, chunk: Chunk) -> ChunkResult:
         """Make a chunk and write it; only the numbers are sent back."""
@@ -237,37 +269,34 @@ class _Worker:
 
 
 def make_on_ray(
-    writer: ChunkWriter, build: Callable[[], ChunkMaker], chunks: Sequence[Chunk]
+    writer: ChunkWriter, maker: ChunkMaker, chunks: Sequence[Chunk]
 ) -> Iterator[ChunkResult]:
     """Make chunks on the cluster of RAY_ADDRESS, or on the cores of this machine."""
     import ray
     from ray.util import ActorPool
 
-    is_ours = not ray.is_initialized()
-    if is_ours:
-        ray.init(log_to_driver=False, logging_level="ERROR")
+    ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+    resources = ray.cluster_resources()
+    kind = "GPU" if resources.get("GPU") else "CPU"
+    count = min(max(1, int(resources.get(kind, 1))), len(chunks))
+    actor: Any = ray.remote(max_restarts=-1, max_task_retries=-1, **{f"num_{kind.lower()}s": 1})
+    # a copy of the maker: without the classifier, which the actors load
+    actors = [actor(_Worker).remote(writer, replace(maker)) for _ in range(count)]
     try:
-        resources = ray.cluster_resources()
-        kind = "GPU" if resources.get("GPU") else "CPU"
-        count = min(max(1, int(resources.get(kind, 1))), len(chunks))
-        actor: Any = ray.remote(max_restarts=-1, max_task_retries=-1, **{f"num_{kind.lower()}s": 1})
-        actors = [actor(_Worker).remote(writer, build) for _ in range(count)]
         yield from ActorPool(actors).map_unordered(
             lambda worker, chunk: worker.make.remote(chunk), chunks
         )
     except ray.exceptions.RayError as problem:
         raise _user_error(problem) from None
     finally:
-        if is_ours:
-            ray.shutdown()
+        ray.shutdown()
 
 
-def _user_error(problem: BaseException) -> UserError:
+def _user_error(problem: Exception) -> UserError:
     """A user's mistake as a worker raised it, or what Ray reports, in a line."""
     cause: Any = problem
     while cause is not None:
         if isinstance(cause, UserError):
             return cause
         cause = getattr(cause, "cause", None) or cause.__cause__
-    lines = str(problem).strip().splitlines() or [type(problem).__name__]
-    return RayError(f"ray: {lines[-1][:300]}; run the same command again to resume")
+    return UserError(f"ray: {first_line(problem)}; run the same command again to resume")

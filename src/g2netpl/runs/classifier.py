@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from g2netpl.images.features import OnBatch
+from g2netpl.images.loader import ImageSource
 from g2netpl.labels.table import UNOBSERVED
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
-from g2netpl.utils.console import Console
-from g2netpl.utils.progress import Work
 
 Paths = str | Path | Sequence[str | Path]
-OnBatch = Callable[[int], None] | None  # gets the number of images that were scored
 
 
 class Classifier(ABC):
@@ -38,7 +37,15 @@ class Classifier(ABC):
     def digest(self) -> str:
         """SHA-256 of the file that it was loaded from."""
 
+    @property
     @abstractmethod
+    def pixels(self) -> tuple[int, Sequence[float], Sequence[float]]:
+        """Pixels a side of its images, and by which mean and deviation they are normalised."""
+
+    @abstractmethod
+    def score_source(self, source: ImageSource, on_batch: OnBatch, count: int) -> Scores:
+        """Scores of a source of images, `count` in all if there are others."""
+
     def score(
         self,
         paths: Sequence[str],
@@ -52,15 +59,16 @@ class Classifier(ABC):
         `max_unreadable` of None allows any number of them. `count` images are scored in all, if
         these are not the only ones.
         """
+        most = len(paths) if max_unreadable is None else max_unreadable
+        source = ImageSource(paths, *self.pixels, workers=workers, max_unreadable=most)
+        return self.score_source(source, on_batch, max(count, len(paths)))
 
     def predict(
         self,
         paths: Paths,
         workers: int = 0,
         max_unreadable: int = 0,
-        progress: bool = False,
         as_frame: bool = False,
-        calibrated: bool = True,
     ) -> Any:
         """Calibrated scores (N, L) in [0, 1] for image files, or for one.
 
@@ -70,9 +78,7 @@ class Classifier(ABC):
         names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         scores = np.zeros((0, len(self.classes)), dtype=np.float32)
         if names:
-            with Work(Console(quiet=not progress), "predicting", len(names)) as work:
-                scores = self.score(names, workers, max_unreadable, work.advance)
-            scores = self.thresholds.calibrate(scores) if calibrated else scores
+            scores = self.thresholds.calibrate(self.score(names, workers, max_unreadable))
         return to_frame(scores, names, self.classes) if as_frame else scores
 
 

@@ -2,7 +2,7 @@
 
 A training image of a run has pseudo-labels, if the method has any; every other image has
 predictions. Both are calibrated and decided by thresholds (`thresholds`). Validation labels only
-tell how good predictions are, so if a precision is guaranteed, predictions decide everywhere.
+show how good predictions are, so if a precision is guaranteed, predictions decide everywhere.
 Without validation labels a pseudo-label that reached 1 early may be wrong, and so may a
 prediction: a label of a training image is confident only if both are.
 """
@@ -16,13 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from g2netpl.labels.files import Files, named
-from g2netpl.labels.io import USUAL, ReadOptions, read_matching
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.missingness import from_both_signs, from_complete
-from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
-from g2netpl.runs.classifier import OnBatch, to_frame
+from g2netpl.runs.classifier import to_frame
 from g2netpl.runs.run import Run
 from g2netpl.runs.thresholds import (
     ConfidentThresholds,
@@ -147,8 +144,8 @@ def complete(
     validation = values[table.labelled], table.values[table.labelled]
     thresholds = choose(rule, validation, values, k)
     by = confident_thresholds(confidence, thresholds, validation, table.values, k)
-    none = np.zeros(len(table), dtype=bool)
-    return _complete(table, none, values, values, thresholds, k, by, confidence)
+    no_pseudo_labels = np.zeros(len(table), dtype=bool)
+    return _complete(table, no_pseudo_labels, values, values, thresholds, k, by, confidence)
 
 
 def complete_run(run: Run, confidence: float | None = None) -> Completed:
@@ -188,7 +185,7 @@ def thresholds_of_unknown(run: Run, observed: LabelMatrix) -> Thresholds:
 def confident_of_run(
     run: Run, confidence: float | None, observed: LabelMatrix
 ) -> ConfidentThresholds | None:
-    """From which probabilities unobserved labels are confident, if validation can tell."""
+    """From which probabilities unobserved labels are confident, by validation labels."""
     if confidence is None and not run.thresholds.is_guaranteed:
         return None
     part = run.held_out.get("validation")
@@ -217,10 +214,8 @@ def fill_in(
     `raw` has either; `predicted` has the predictions of all images. If `confidence` is a number, a
     label needs that probability, by both.
     """
-    scores = np.empty_like(raw)
-    decided = np.zeros(raw.shape, dtype=bool)
-    scores[~soft] = thresholds.calibrate(raw[~soft])
-    decided[~soft] = thresholds.decide(scores[~soft])
+    scores = thresholds.calibrate(raw)
+    decided = thresholds.decide(scores)
     if soft.any():
         by_k = choose("expected", None, raw[soft], k)
         scores[soft] = by_k.calibrate(raw[soft])
@@ -233,10 +228,10 @@ def fill_in(
     if isinstance(confidence, ConfidentThresholds):
         values = confidence.decide(scores)
     elif confidence is not None:
-        other = scores.copy()
+        least = most = scores
         if predicted is not None and soft.any():
-            other[soft] = thresholds.calibrate(predicted[soft])
-        least, most = np.minimum(scores, other), np.maximum(scores, other)
+            other = thresholds.calibrate(predicted)
+            least, most = np.minimum(scores, other), np.maximum(scores, other)
         if thresholds.is_sampled:  # absent even with twice as many positives to expect
             most = 1 - (1 - most) ** 2
         values = np.where(least >= confidence, POSITIVE, UNOBSERVED).astype(np.int8)
@@ -245,9 +240,7 @@ def fill_in(
         values = keep_one(values, scores)
     values[np.isnan(scores)] = UNOBSERVED
     values = np.where(known, observed.values, values).astype(np.int8)
-    sources = np.where(soft[:, None], 1, 2) * np.ones_like(values)
-    sources[np.isnan(scores)] = 3
-    sources[known] = 0
+    sources = np.select([known, np.isnan(scores), soft[:, None]], [0, 3, 1], 2)
     by = confidence if isinstance(confidence, ConfidentThresholds) else None
     return Completed(observed, values, scores, sources.astype(np.int8), by)
 
@@ -260,79 +253,36 @@ def keep_one(values: LabelMatrix, scores: npt.ArrayLike) -> LabelMatrix:
     return np.where(best & decided, POSITIVE, others).astype(np.int8)
 
 
-def compare_with_truth(
-    completed: Completed, files: Files, format: str | None = None, reading: ReadOptions = USUAL
-) -> str:
-    """How right the added labels are, for people who know the full labels."""
-    truth = read_matching(files, completed.observed, format, reading)
-    row_of = {normalize_name(name): row for row, name in enumerate(truth.images)}
-    meant = match_known(row_of, completed.observed.images, named(files))
-    row_of |= {file: row_of[name] for name, file in meant.items()}
-    rows = [row_of.get(normalize_name(name), -1) for name in completed.observed.images]
-    shared = np.array([row >= 0 for row in rows])
-    if not shared.any():
-        raise InputError(f"{named(files)}: knows none of the images of the run")
-    known = truth.values[[row for row in rows if row >= 0]]
-    values, sources = completed.values[shared], completed.sources[shared]
-    if not ((known == NEGATIVE) & (sources > 0)).any():
-        raise InputError(
-            f"{named(files)}: names no negative among the labels filled in; with tags known to be "
-            "complete give --absent negative"
-        )
-    lines = [f"against {named(files)}, {counted(int(shared.sum()), 'image')}:"]
-    for name in ("soft", "predicted"):
-        judged = (sources == SOURCES.index(name)) & (known != UNOBSERVED)
-        filled, added = judged & (values != UNOBSERVED), judged & (values == POSITIVE)
-        positive = judged & (known == POSITIVE)
-        line = f"  {name}: {filled.sum():,} labels"
-        if filled.any():
-            line += f", {(values == known)[filled].mean():.2%} right"
-        line += f"; {added.sum():,} added positives"
-        if added.any():
-            line += f": {positive[added].mean():.1%} precision"
-        if positive.any():
-            line += f", {added[positive].mean():.1%} recall"
-        lines += [line] if judged.any() else []
-    return "\n".join(lines)
-
-
-def write_completed(completed: Completed, path: str | Path, on_batch: OnBatch = None) -> None:
-    """A row per image and class: value, score, source; `on_batch` gets the images written."""
-    classes = list(completed.observed.classes)
-    names = np.array(SOURCES, dtype=object)
+def write_completed(completed: Completed, path: str | Path) -> None:
+    """A row per image and class: value, score, source."""
+    observed, names = completed.observed, np.array(SOURCES, dtype=object)
+    kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
 
     def rows() -> Iterator[dict[str, Any]]:
-        for start in range(0, len(completed.observed), _ROWS):
+        for start in range(0, len(observed), _ROWS):
             part = slice(start, start + _ROWS)
-            images = completed.observed.images[part]
-            values = completed.values[part].ravel()
+            values, images = completed.values[part].ravel(), observed.images[part]
             yield {
-                "image": np.repeat(np.array(images, dtype=object), len(classes)).tolist(),
-                "class": classes * len(images),
+                "image": [image for image in images for _ in observed.classes],
+                "class": list(observed.classes) * len(images),
                 "value": np.ma.masked_array(values, values == UNOBSERVED),
                 "score": completed.scores[part].ravel().round(4),
                 "source": names[completed.sources[part].ravel()].tolist(),
             }
-            if on_batch is not None:
-                on_batch(len(images))
 
-    kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
     write_columns(Path(path), kinds, rows())
 
 
 def _how_decided(thresholds: Thresholds, k: float, soft: npt.NDArray[np.bool_]) -> str:
     """How every label is decided, in a line."""
-    by_k = f"so that k = {k:.2f} positives per image are expected"
-    if thresholds.single_label:
-        return "every image gets its most probable class"
-    if soft.any() and (soft.all() or thresholds.rule == "expected"):
-        return f"every label is decided {by_k}"
     if not soft.any():
         return f"every label is decided by {thresholds}"
-    return (
-        f"{counted(int(soft.sum()), 'training image')}: pseudo-labels decide, {by_k}; "
-        f"{int((~soft).sum()):,} held out: the network, by {thresholds}"
+    how = (
+        f"{counted(int(soft.sum()), 'training image')}: pseudo-labels decide, so that "
+        f"k = {k:.2f} positives per image are expected"
     )
+    others = int((~soft).sum())
+    return how if not others else f"{how}; {others:,} held out: the network, by {thresholds}"
 
 
 def _aligned(labels: Any, scores: Any) -> tuple[LabelTable, Scores]:

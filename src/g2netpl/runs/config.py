@@ -18,6 +18,7 @@ from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.options import Options, none_from_text
 
+Tracker = Annotated[str, Field(pattern=r"^(tensorboard|mlflow|wandb|trackio)(:.+)?$")]
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 PATHS = SEVERAL | {
@@ -29,9 +30,7 @@ PATHS = SEVERAL | {
 class DataConfig(Options):
     """Where labels and images are, and how label files are read."""
 
-    labels: Files = key(
-        ..., "label file of the training images, folder of such files, or s3://…; may be repeated"
-    )
+    labels: Files = key(..., "label file of the training images, or folder; may be repeated")
     images: PathText | None = key(
         None, "folder of the images, tar shards, Parquet or s3://… (default: next to the labels)"
     )
@@ -39,27 +38,17 @@ class DataConfig(Options):
     only_listed: bool | None = key(
         None, "no training on images that are not listed (default: for VOC, COCO, NUS-WIDE, SPML)"
     )
-    missing: Literal["refuse", "leave-out"] = key(
-        "refuse", "treatment of listed images that do not exist"
-    )
+    missing: Literal["refuse", "leave-out"] = key("refuse", "listed images that do not exist")
     format: str | None = key(None, "format of the label files (default: recognised)")
-    absent: Absent | None = key(
-        None, "meaning of labels that the file does not list (default: as usual in its format)"
-    )
+    absent: Absent | None = key(None, "meaning of unlisted labels (default: that of the format)")
     separator: str | None = key(
         None, "characters that separate tags, such as ';,' (default: ';' or '|')", min_length=1
     )
     classes: PathText | None = key(None, "file with the allowed classes, one per line")
-    aliases: PathText | None = key(
-        None, "file with other names of classes, one per line: automobile = car"
-    )
-    contradictions: Contradictions = key(
-        "refuse", "treatment of a label that is 1 in one file and 0 in another"
-    )
+    aliases: PathText | None = key(None, "file with names of classes, one a line: automobile = car")
+    contradictions: Contradictions = key("refuse", "labels that are 1 in one file and 0 in another")
     image_column: str | None = key(None, "column of image names (default: recognised)")
-    tags_column: tuple[str, ...] = key(
-        (), "columns of tags, separated by commas (default: by name, such as labels or keywords)"
-    )
+    tags_column: tuple[str, ...] = key((), "columns of tags, such as keywords (default: by name)")
     ignore_columns: tuple[str, ...] = key((), "columns to leave out, separated by commas")
     minus_one: Absent | None = key(None, "meaning of -1 in a class column (default: rejected)")
     encoding: str | None = key(None, "encoding of CSV files, such as cp1252 (default: UTF-8)")
@@ -67,12 +56,8 @@ class DataConfig(Options):
         None, "class of a tag such as animal|bird|kestrel: leaf, all, or a number (default: leaf)"
     )
     test_labels: Files | None = key(None, "label file of the test images; may be repeated")
-    test_images: PathText | None = key(
-        None, "folder of the test images (default: that of the training images)"
-    )
-    overlap: Literal["refuse", "allow"] = key(
-        "refuse", "treatment of test images that are also training images"
-    )
+    test_images: PathText | None = key(None, "folder of the test images (default: --images)")
+    overlap: Literal["refuse", "allow"] = key("refuse", "test images that are also trained on")
     validation_labels: Files | None = key(
         None, "label file of the validation images, instead of held-out training images"
     )
@@ -98,34 +83,38 @@ class DataConfig(Options):
             raise ValueError(f"must be a known format ({did_you_mean(value, FORMATS)})")
         return value
 
-    _columns = field_validator("tags_column", "ignore_columns", mode="before")(
-        lambda value: (value,) if isinstance(value, str) else value or ()
-    )
-
     @field_validator("encoding")
     @classmethod
     def _known_encoding(cls, value: str | None) -> str | None:
         try:
-            b"a".decode(value or "utf-8")
-        except (LookupError, UnicodeError):
+            "".encode(value or "utf-8")
+        except LookupError:
             raise ValueError("must be an encoding of text, such as cp1252 or utf-16-le") from None
         return value
+
+    _columns = field_validator("tags_column", "ignore_columns", mode="before")(
+        lambda value: (value,) if isinstance(value, str) else value or ()
+    )
 
 
 class RunConfig(DataConfig, TrainConfig):
     """One training run in a folder. Immutable; unknown keys and invalid values are rejected."""
 
     output: PathText = key(..., "run folder to write")
-    continue_from: PathText | None = key(
-        None, "reviewed run to continue from: its model, its pseudo-labels and the answers"
-    )
+    continue_from: PathText | None = key(None, "reviewed run to continue from, with the answers")
     checkpoint_minutes: float = key(10, "minutes between checkpoints in an epoch; 0: none", ge=0)
     checkpoint_steps: int | None = key(None, "steps between checkpoints in an epoch", ge=1)
-    log_with: tuple[str, ...] = key(
+    log_with: tuple[Tracker, ...] = key(
         (), "trackers, separated by commas: tensorboard, mlflow, wandb, trackio; name:WHERE"
     )
 
-    _trackers = field_validator("log_with", mode="before")(lambda value: parse_trackers(value))
+    @field_validator("log_with", mode="before")
+    @classmethod
+    def _split_trackers(cls, value: object) -> object:
+        parts = value if isinstance(value, list | tuple) else [value]
+        names = [name.strip() for part in parts for name in str(part or "").split(",")]
+        return tuple(dict.fromkeys(name for name in names if name not in ("", "none")))
+
     _no_steps = field_validator("checkpoint_steps", mode="before")(none_from_text)
 
     def reading(self, images: str | None = None) -> ReadOptions:
@@ -167,36 +156,18 @@ def _keys_of_file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{path}: not valid TOML ({problem})") from None
 
-    def beside(value: Any) -> Any:  # addresses and wrong values stay as they are
+    def next_to_file(value: Any) -> Any:  # addresses and wrong values stay as they are
         if isinstance(value, list):
-            return [beside(item) for item in value]
+            return [next_to_file(item) for item in value]
         is_local = isinstance(value, str) and value and not is_address(value)
         return str(path.parent / value) if is_local else value
 
     for name in PATHS & set(values):
-        values[name] = beside(values[name]) if is_path(name, values[name]) else values[name]
+        if is_path(name, values[name]):
+            values[name] = next_to_file(values[name])
     if not isinstance(values.get("options", {}), dict):
         raise InputError(f"{path}: options: expected a table [options] of key = value lines")
     return values
-
-
-TRACKERS = ("tensorboard", "mlflow", "wandb", "trackio")
-
-
-def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
-    """Read `tensorboard,mlflow:WHERE` or a list of such; `none` is no tracker."""
-    parts = [texts] if isinstance(texts, str) else texts
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise InputError(f"log_with: expected names of trackers, got {texts!r}")
-    names = [name.strip() for part in parts for name in part.split(",")]
-    names = list(dict.fromkeys(name for name in names if name and name != "none"))
-    for name in names:
-        kind = name.partition(":")[0]
-        if kind not in TRACKERS:
-            raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
-    if sum(name.startswith("mlflow") for name in names) > 1:
-        raise InputError("log_with: mlflow can be used only once in a run")
-    return tuple(names)
 
 
 def is_inside(tracker: str) -> bool:
@@ -210,5 +181,5 @@ def check_inside(trackers: Iterable[str]) -> None:
         if not is_inside(name):
             raise InputError(
                 f"log_with: run.json names {name!r}, which writes outside of the run folder; give "
-                f"--log-with {quoted(name)} to go on with it, or --log-with none"
+                f"--log-with {quoted(name)} to resume with it, or --log-with none"
             )

@@ -6,17 +6,18 @@ differs by more than 1e-4, no file is written. The card is the template card.md.
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from huggingface_hub import EvalResult, ModelCardData
+from huggingface_hub import ModelCardData
 from jinja2 import Environment
 from PIL import Image
 from torch import Tensor, nn
@@ -27,16 +28,14 @@ from g2netpl.core.models import Model
 from g2netpl.images.check import class_counts
 from g2netpl.images.features import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
-from g2netpl.runs.bundle import INPUT, KEY, LARGEST, OUTPUT, SCHEME, Contents, open_bundle
-from g2netpl.runs.records import Metrics
+from g2netpl.runs.bundle import INPUT, KEY, LARGEST, MODEL, OUTPUT, SCHEME, Contents, load_bundle
 from g2netpl.runs.run import Run
-from g2netpl.runs.tables import SPLITS
 from g2netpl.utils.console import shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import write_bytes, writing
 
 TOLERANCE = 1e-4
-_GENERATED = 17  # a full batch, and one image alone
+_PICTURES = 17  # a full batch, and one more
 _OF_DATA = ("fingerprints", "images", "training_images", "observed_fraction", "chosen_epoch")
 _OF_CONFIG = {
     *("setting", "method", "options", "backbone", "pretrained", "mode", "hidden"),
@@ -57,10 +56,8 @@ class BytesToScores(nn.Module):
     def __init__(self, model: Model, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.model = model
-        self.mean: Tensor
-        self.std: Tensor
-        self.register_buffer("mean", 255.0 * torch.tensor(mean)[:, None, None])
-        self.register_buffer("std", 255.0 * torch.tensor(std)[:, None, None])
+        self.mean = 255.0 * torch.tensor(mean)[:, None, None]
+        self.std = 255.0 * torch.tensor(std)[:, None, None]
 
     def forward(self, pixels: Tensor) -> Tensor:
         """As `ImageSource` and `predict_all` do it."""
@@ -75,11 +72,10 @@ class Exported(NamedTuple):
     sha256: str
     size: int
     difference: float  # the largest between scores of PyTorch and onnxruntime
-    images: int  # that were compared
 
 
-def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
-    """Write a bundle; it is checked on `photos`, or else on generated pictures."""
+def export(run: Run, path: str | Path) -> Exported:
+    """Write a bundle, once it is checked on generated pictures."""
     path, contents = Path(path), describe(run)
     if run.prior_kind == "scores":
         raise InputError(
@@ -87,7 +83,7 @@ def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
             "train with --prior names or none"
         )
     content = _serialized(run, contents)
-    difference, images = _difference(run, content, path, photos)
+    difference = _difference(run, content)
     if not difference <= TOLERANCE:
         raise InputError(
             f"{path}: not written: scores of onnxruntime and PyTorch differ by {difference:.2g}, "
@@ -95,8 +91,7 @@ def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
         )
     with writing(path):
         write_bytes(path, content)
-    sha256 = hashlib.sha256(content).hexdigest()
-    return Exported(contents, sha256, len(content), difference, images)
+    return Exported(contents, hashlib.sha256(content).hexdigest(), len(content), difference)
 
 
 def describe(run: Run) -> Contents:
@@ -111,8 +106,8 @@ def describe(run: Run) -> Contents:
     return Contents(
         classes=run.classes,
         image_size=config.image_size,
-        mean=run.mean,
-        std=run.std,
+        mean=about["mean"],
+        std=about["std"],
         training=training,
         **run.thresholds.to_json(),
     )
@@ -127,8 +122,8 @@ def _serialized(run: Run, contents: Contents) -> bytes:
     """The content of the file, without the exporter's notes, which name files of this machine."""
     import onnx
 
-    size = run.config.image_size
-    network = BytesToScores(run.model, run.mean, run.std).eval()
+    size, mean, std = run.pixels
+    network = BytesToScores(run.model, mean, std).eval()
     model = onnx_graph(network, torch.zeros(2, size, size, 3, dtype=torch.uint8), INPUT, OUTPUT)
     if model.ByteSize() > LARGEST - 2**20:
         raise InputError(f"{run.folder}: the network has over 2 GB, too much for one ONNX file")
@@ -145,31 +140,20 @@ def _serialized(run: Run, contents: Contents) -> bytes:
     return body
 
 
-def _difference(run: Run, content: bytes, path: Path, photos: Sequence[str]) -> tuple[float, int]:
-    """The largest difference of scores, before and after calibration, and over how many images."""
-    with tempfile.TemporaryDirectory() as folder:
-        paths = list(photos) or _generate(Path(folder), _GENERATED)
-        ours, theirs = (
-            classifier.predict(paths, max_unreadable=len(paths), calibrated=False)
-            for classifier in (run, open_bundle(content, path))
-        )
-    readable = ~np.isnan(ours).any(axis=1)
-    if not readable.any():
-        raise InputError("--images: none of the photos to check with can be read")
-    ours, theirs = ours[readable], theirs[readable]
-    calibrated = run.thresholds.calibrate(ours) - run.thresholds.calibrate(theirs)
-    return float(max(np.abs(ours - theirs).max(), np.abs(calibrated).max())), len(ours)
-
-
-def _generate(folder: Path, count: int) -> list[str]:
-    """Pictures of soft random shapes, of several sizes, always the same."""
+def _difference(run: Run, content: bytes) -> float:
+    """The largest difference of scores, before and after calibration."""
     random = np.random.default_rng(0)
-    paths = [str(folder / f"{number}.png") for number in range(count)]
-    for path in paths:
-        shapes = Image.fromarray(random.integers(0, 256, (9, 9, 3), dtype=np.uint8))
-        width, height = (int(side) for side in random.integers(80, 400, 2))
-        shapes.resize((width, height), Image.Resampling.BICUBIC).save(path)
-    return paths
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, f"{number}.png") for number in range(_PICTURES)]
+        for picture in paths:  # soft shapes of several sizes
+            shapes = Image.fromarray(random.integers(0, 256, (9, 9, 3), dtype=np.uint8))
+            width, height = random.integers(80, 400, 2).tolist()
+            shapes.resize((width, height), Image.Resampling.BICUBIC).save(picture)
+        bundle = Path(folder, MODEL)
+        bundle.write_bytes(content)
+        ours, theirs = run.score(paths), load_bundle(bundle).score(paths)
+    calibrated = run.thresholds.calibrate(ours) - run.thresholds.calibrate(theirs)
+    return float(max(np.abs(ours - theirs).max(), np.abs(calibrated).max()))
 
 
 def make_card(
@@ -181,71 +165,39 @@ def make_card(
     hub: str | None = None,
 ) -> str:
     """The card as Markdown; `file` is the bundle, `hub` the repository on the hub, if any."""
-    contents, name = exported.contents, name or Path(file).stem
-    training = contents.training
-    splits = {split: run.evaluation[split] for split in SPLITS if split in run.evaluation}
-    environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
-    environment.filters["text"] = as_text
-    template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
-    method = training["method"]
-    return environment.from_string(template).render(
-        name=name,
-        file=file,
-        head=_head(run, contents, splits, name, license),
-        argument=shlex.quote(file if hub is None else f"{SCHEME}{hub}"),
-        literal=json.dumps(file),
-        license=license,
-        key=KEY,
-        input=INPUT,
-        output=OUTPUT,
-        about=contents,
-        training=training,
-        exported=exported,
-        summary=METHODS[method].summary if method in METHODS else "a method of a plugin",
-        epochs=len(run.history),
-        metrics=_METRICS,
-        splits=splits,
-        classes=class_counts(run.observed()),
-    )
-
-
-def _head(
-    run: Run, contents: Contents, splits: Mapping[str, Metrics], name: str, license: str | None
-) -> str:
-    """What the hub reads at the top of a card, as YAML; a split without results is left out."""
+    name = name or Path(file).stem
     is_short = license is None or re.fullmatch(r"[A-Za-z0-9.-]+", license)
-    training, validation = contents.training, run.config.validation_labels
-    data = {
-        "validation": training["labels"] if validation is None else file_names(validation),
-        "test": training["test_labels"] or training["labels"],
-    }
-    kind = "Image" if contents.single_label else "Multi-label image"
-    results = [
-        EvalResult(
-            task_type="image-classification",
-            task_name=f"{kind} classification",
-            dataset_type=data[split],
-            dataset_name=data[split],
-            dataset_split=split,
-            metric_type=metric if metric == "mAP" else metric.lower(),
-            metric_name=metric,
-            metric_value=round(value, 4),
-        )
-        for split, metrics in splits.items()
-        for metric, key in _METRICS.items()
-        if isinstance(value := metrics.get(key), float)
-    ]
     head = ModelCardData(
         license=(license or "unknown").lower() if is_short else "other",
         license_name=None if is_short else license,
         library_name="onnx",
         pipeline_tag="image-classification",
         tags=["multi-label", "partial-labels", "g2netpl"],
-        metrics=sorted({result.metric_type for result in results}) or None,
         model_name=name,
-        eval_results=results or None,
     )
-    return str(head.to_yaml())
+    environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
+    environment.filters["text"] = as_text
+    template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
+    method = run.config.method
+    return environment.from_string(template).render(
+        name=name,
+        file=file,
+        head=head.to_yaml(),
+        argument=shlex.quote(file if hub is None else f"{SCHEME}{hub}"),
+        literal=json.dumps(file),
+        license=license,
+        key=KEY,
+        input=INPUT,
+        output=OUTPUT,
+        about=exported.contents,
+        training=exported.contents.training,
+        exported=exported,
+        summary=METHODS[method].summary if method in METHODS else "a method of a plugin",
+        epochs=len(run.history),
+        metrics=_METRICS,
+        splits=run.evaluation,
+        classes=class_counts(run.observed()),
+    )
 
 
 def as_text(value: object) -> str:

@@ -7,27 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from g2netpl.labels.files import Files, of_each
-from g2netpl.runs.config import PATHS
-from g2netpl.runs.records import RESULT, RESULTS, RUN, RUN_FORMAT, read_run, read_training
+from g2netpl.runs.config import is_path
+from g2netpl.runs.records import RESULTS, RUN, RUN_FORMAT, read_run, read_training
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import check_no_links, is_temporary, old_name, write_json
 from g2netpl.utils.locks import LOCK, locked
 
-_RESUMED = {"train": RESULT}  # commands with --resume, and their results
 FREE_TO_CHANGE = {  # keys that may change when a run is resumed
     *("output", "workers", "cache", "device", "max_unreadable", "overlap"),
     *("checkpoint_minutes", "checkpoint_steps", "log_with"),
 }
-
-
-@contextmanager
-def prepare_output_dir(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[None]:
-    """Make and lock a folder for results; one with content is rejected, or renamed."""
-    check_output_dir(folder, command, overwrite=overwrite)
-    set_aside(folder)
-    with locked(folder):
-        yield
 
 
 def check_output_dir(
@@ -52,12 +41,11 @@ def check_output_dir(
             "--output"
         )
     if not overwrite:
-        content = "is not empty; choose another --output"
-        if command in _RESUMED:
-            content = f"holds an unfinished run of 'g2netpl {command}'; resume it with --resume"
-            if (folder / _RESUMED[command]).is_file():
-                content = f"holds a finished run of 'g2netpl {command}'; choose another --output"
-        raise InputError(f"{folder}: {content}, or start again with --overwrite")
+        resume = "resume it with --resume, " if command == "train" else ""
+        raise InputError(
+            f"{folder}: holds results of 'g2netpl {command}'; {resume}choose another --output, "
+            "or start again with --overwrite"
+        )
     for path in (os.curdir, *inputs):
         if Path(path).resolve().is_relative_to(folder.resolve()):
             raise InputError(
@@ -90,18 +78,18 @@ def begin_or_resume(
     overwrite: bool,
     lists: Sequence[str] = (),
 ) -> Iterator[None]:
-    """Prepare the folder and write run.json; or check that it holds the same, to resume.
+    """Lock the folder and write run.json; or check that it holds the same, to resume.
 
     `lists` are keys of comma-separated texts, to which more may be added.
     """
     if not resume:
-        with prepare_output_dir(folder, command, overwrite=overwrite):
-            write_json(folder / RUN, {"format": RUN_FORMAT, "command": command, **description})
-            yield
-        return
-    read_run(folder)
+        check_output_dir(folder, command, overwrite=overwrite)
+        set_aside(folder)
     with locked(folder):
-        _check_same(folder, command, description, lists)
+        if resume:
+            _check_same(folder, command, description, lists)
+        else:
+            write_json(folder / RUN, {"format": RUN_FORMAT, "command": command, **description})
         yield
 
 
@@ -116,13 +104,9 @@ def _check_same(
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
     other = [key for key in changed if key not in lists or not _grew(before[key], now[key])]
     if other:
-        other = [key for key in other if key != "fingerprints"] or other  # flags explain them
-        names = {"what": "WHAT", "label_format": "--format", "fingerprints": "content of the data"}
+        names = {"label_format": "--format", "fingerprints": "content of the data"}
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in other)
-        hint = " (more may be added behind)" if set(other) <= set(lists) else ""
-        raise InputError(
-            f"{folder}: other {flags} than it began with{hint}; choose another --output"
-        )
+        raise InputError(f"{folder}: other {flags} than it began with; choose another --output")
     if changed:
         for name in RESULTS:  # they lack what was added
             (folder / name).unlink(missing_ok=True)
@@ -137,43 +121,29 @@ def _grew(before: str | None, now: str | None) -> bool:
 def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
     """Reject another configuration or other data than the run began with.
 
-    Returns which versions of packages differ, in words.
+    Files may have moved: their content is compared. Returns which versions of packages differ.
     """
     before, now = read_training(folder), json.loads(json.dumps(description))  # lists, as in a file
-    began, config, data = before["config"], now["config"], before["data"]
+    began, config, data, new_data = before["config"], now["config"], before["data"], now["data"]
     changed = sorted(
         key
         for key in config.keys() - FREE_TO_CHANGE
         if began.get(key) != config[key]
-        and (key not in PATHS or _relative(began, key) != _relative(config, key))
+        and not (is_path(key, began.get(key)) and is_path(key, config[key]))
     )
-    old, new = data["fingerprints"], now["data"]["fingerprints"]
+    old, new = data["fingerprints"], new_data["fingerprints"]
     changed += [f"the {split} labels" for split in new if old.get(split) != new[split]]
     changed += ["the classes"] if before["classes"] != now["classes"] else []
     changed += ["the weights of the backbone"] if before["weights"] != now["weights"] else []
-    if data["earlier_model"] != now["data"]["earlier_model"]:
+    if data["earlier_model"] != new_data["earlier_model"]:
         changed.append("the model of the earlier run")
     if changed:
         raise InputError(
             f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
         )
-    was, versions = before["versions"], now["versions"]
+    versions = before["versions"]
     return ", ".join(
-        f"{name} {was.get(name)} → {versions[name]}"
-        for name in versions
-        if was.get(name) != versions[name]
+        f"{name} {versions.get(name)} → {version}"
+        for name, version in now["versions"].items()
+        if versions.get(name) != version
     )
-
-
-def _relative(config: dict[str, Any], key: str) -> Files | None:
-    """A path relative to the run folder, with which it may have moved."""
-    paths, folder = config.get(key), config.get("output")
-    if not (isinstance(paths, str | list) and isinstance(folder, str)):
-        return None
-
-    def relative(path: str) -> str:
-        both_absolute = os.path.isabs(path) and os.path.isabs(folder)
-        same_drive = os.path.splitdrive(path)[0] == os.path.splitdrive(folder)[0]
-        return os.path.relpath(path, folder) if both_absolute and same_drive else path
-
-    return of_each(paths, relative)

@@ -94,17 +94,15 @@ def guaranteed_thresholds(
     return limits, reasons
 
 
-def missing_labels(columns: Sequence[Column], target: float, limits: Sequence[float | None]) -> str:
+def missing_labels(limits: Sequence[float | None], target: float) -> str:
     """What to do about classes without a threshold for the target; "" if all have one."""
-    never = [column for column, limit in zip(columns, limits, strict=True) if limit is None]
+    never = sum(limit is None for limit in limits)
     if not never:
         return ""
-    positives = max(int(labels.sum()) for _, labels in never)
     return (
-        f"{len(never)} of {len(columns)} classes get no positives: precision {target:.2g} needs "
-        f"{int(fewest_labels(target))} validation positives of a class or more, all of them right; "
-        f"the most frequent of these classes has {positives}. Label more photos in full, with "
-        "g2netpl review --ask photos or for --validation-labels, or ask for less"
+        f"{never} of {len(limits)} classes get no positives: precision {target:.2g} needs "
+        f"{int(fewest_labels(target))} validation positives of a class or more, all of them right. "
+        "Label more photos in full, with g2netpl review --ask photos, or ask for less"
     )
 
 

@@ -1,7 +1,7 @@
 """Tables of predictions and completed labels, as columns that `chunks` or one file takes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,60 +9,43 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.files import ensure_local
-from g2netpl.labels.io import ReadOptions, find_format, read_labels
+from g2netpl.labels.io import ReadOptions, read_labels
 from g2netpl.labels.io.cells import MARKS
 from g2netpl.labels.io.columns import ADDED, IMAGE_HEADERS
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.text import beginning, read_text
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.runs.bundle import is_bundle, load_bundle
 from g2netpl.runs.chunks import Chunk, ChunkMaker
-from g2netpl.runs.classifier import Classifier
 from g2netpl.runs.completion import Completed, fill_in
-from g2netpl.runs.prior import read_scores
-from g2netpl.runs.run import Run, load_run
-from g2netpl.runs.thresholds import ConfidentThresholds
-from g2netpl.utils import launch as launched
+from g2netpl.runs.thresholds import ConfidentThresholds, Thresholds
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError
 
 
-def load_classifier(
-    name: str, device: str = "cpu", prior: str | None = None, images: str = ""
-) -> Classifier:
-    """A bundle, or the run in a folder; `auto` uses a GPU if there is one.
-
-    `prior` is a file with the scores of `images`, for a run that was trained with one.
-    """
-    if prior is not None and (is_bundle(name) or Run.open(name).prior_kind != "scores"):
-        raise InputError(f"--prior: {name} was not trained with a file of scores; leave it out")
-    if is_bundle(name):
-        return load_bundle(name)
-    run = load_run(name)
-    if prior is not None:
-        run = replace(run, prior=replace(read_scores(prior, run.classes), root=images))
-    if device == "auto":
-        run.model.to(launched.device_of(device))
-    return run
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Predictor(ChunkMaker):
     """A row per image: its labels as tags, and a score per class."""
 
-    with_scores: bool
+    with_scores: bool = True
+    threshold: float | None = None  # one for all classes
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of the classifier, unless one is given."""
+        chosen = self.classifier.thresholds
+        if self.threshold is None:
+            return chosen
+        common, rule = (self.threshold,) * len(chosen.per_class), f"{self.threshold:g}"
+        return chosen.replace(
+            per_class=common, rule=f"{rule} for all classes", basis="given", reasons=()
+        )
 
     @property
     def kinds(self) -> Mapping[str, str]:
         """The columns."""
         classes = self.classifier.classes if self.with_scores else ()
         return {"image": "text", "labels": "text", **dict.fromkeys(classes, "float")}
-
-    @property
-    def depends(self) -> dict[str, Any]:
-        """What the results depend on."""
-        return {**super().depends, "scores": self.with_scores}
 
     def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
         """Names, tags and scores."""
@@ -76,12 +59,18 @@ class Predictor(ChunkMaker):
         return columns, {"labels": int(decided.sum())}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Completer(ChunkMaker):
     """A row per image and a column per class: 1 or 0, as observed or else by prediction."""
 
+    of_unknown: Thresholds
     k: float
     confidence: ConfidentThresholds | float | None
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What decides unknown labels."""
+        return self.of_unknown
 
     @property
     def kinds(self) -> Mapping[str, str]:
@@ -91,9 +80,7 @@ class Completer(ChunkMaker):
     @property
     def depends(self) -> dict[str, Any]:
         """What the results depend on."""
-        is_number = isinstance(self.confidence, float)
-        confidence = self.confidence if is_number else str(self.confidence)
-        return {**super().depends, "confidence": confidence}
+        return {**super().depends, "confidence": str(self.confidence)}
 
     def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
         """Names and labels."""
@@ -101,12 +88,11 @@ class Completer(ChunkMaker):
         observed = LabelTable(chunk.images, self.classifier.classes, chunk.known)
         no_pseudo_labels = np.zeros(len(observed), dtype=bool)
         how = (scores, self.thresholds, self.k, self.confidence)
-        values = fill_in(observed, no_pseudo_labels, *how).values
-        columns: dict[str, Any] = {"image": list(chunk.images)}
-        for name, labels in zip(observed.classes, values.T, strict=True):
-            columns[name] = np.ma.masked_array(labels, labels == UNOBSERVED)
-        known, positives = (values != UNOBSERVED).sum(), (values == POSITIVE).sum()
-        counts = {"observed": observed.known, "known": int(known), "positives": int(positives)}
+        completed = fill_in(observed, no_pseudo_labels, *how).table
+        labels = np.ma.masked_equal(completed.values.T, UNOBSERVED)
+        columns = {"image": [*chunk.images], **dict(zip(observed.classes, labels, strict=True))}
+        positives = int((completed.values == POSITIVE).sum())
+        counts = {"observed": observed.known, "known": completed.known, "positives": positives}
         return columns, counts
 
 
@@ -127,10 +113,7 @@ def tag_separator(classes: Sequence[str], with_scores: bool) -> str:
         raise InputError("a class is called 'image' or 'labels': give --no-scores")
     marks = [mark for mark in MARKS if not any(mark in name for name in classes)]
     if not marks:
-        raise InputError(
-            "classes: each of ; | , / and tab is in a name, so none can separate tags; rename "
-            "classes in the label file and train again"
-        )
+        raise InputError("classes: their names hold ; | , / and tab, so none can separate tags")
     return marks[0]
 
 
@@ -141,15 +124,11 @@ def join_tags(classes: Sequence[str], chosen: npt.NDArray[np.bool_], mark: str) 
 
 
 def read_names(file: str) -> list[str]:
-    """Image names: a label file of any format, or a text with one per line."""
+    """Image names: a text file or a column with one per line, or any other label file."""
     path = ensure_local(file)
-    header = beginning(path).strip() if path.is_file() else ""
-    is_names_only = header.lower() in IMAGE_HEADERS
-    try:  # a .txt file may be the list of a known data set
-        is_label_file = path.suffix.lower() != ".txt" or bool(find_format(path))
-    except InputError:
-        is_label_file = False
-    if is_label_file and not is_names_only:
+    if path.suffix.lower() != ".txt" and beginning(path).strip().lower() not in IMAGE_HEADERS:
         return list(read_labels(file, options=ReadOptions(minus_one="unobserved")).images)
-    lines = read_text(path, Issues()).splitlines()[1 if is_names_only else 0 :]
-    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    names = [line.strip() for line in read_text(path, Issues()).splitlines()]
+    if names and names[0].lower() in IMAGE_HEADERS:
+        del names[0]
+    return list(dict.fromkeys(filter(None, names)))

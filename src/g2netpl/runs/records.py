@@ -1,27 +1,8 @@
-"""The run folder: its files, and what the JSON files hold, checked once for everybody.
+"""The run folder: the names of its files, and what its JSON files hold, checked once for everybody.
 
-run.json          configuration, versions, fingerprint of the data, classes, image view
-history.jsonl     one line per epoch
-non_finite.jsonl  batches whose loss was not finite, if there were any
-checkpoints       of a run that is not finished
-model.safetensors the network of the chosen epoch
-soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
-                  pseudo-labels of training images, predictions elsewhere
-logits.npy        (N, L) float16: predictions for every image, also those of training; as
-                  probabilities they would need more bits near 0 and 1
-labels.npz        the image names, their observed labels, and which have pseudo-labels
-decisions.json    calibration and thresholds, see thresholds.py
-names.csv         matches of the class names with the backbone's classifier, if they are used
-classes.csv       each class with its threshold and the reason for it
-result.json       the results, with the keys of a row of `g2netpl compare`
-evaluation.json   per-class average precision, precision, recall and F1 of validation and test
-scores.npz        names, logits and known labels of the validation and test images
-report.html       all of this as a page, by `g2netpl report`
-completed.csv     each image with its labels as tags, and those added, by `g2netpl complete`
-decided.jsonl     answers of reviews before the run began
-review.jsonl      answers of people in `g2netpl review`; training never removes it
-
-A missing, torn or wrong file is one line that names it.
+docs/reference/run-folder.md says what is in each file. Observed values are in soft_labels.npy as
+they are; logits.npy has logits, since probabilities would need more bits near 0 and 1. A missing,
+torn or wrong file is one line that names it.
 """
 
 import json
@@ -33,7 +14,7 @@ from pydantic import FiniteFloat
 from typing_extensions import TypedDict
 
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import atomic_write, check_no_links
+from g2netpl.utils.files import atomic_write, check_no_links, friendly_os_errors
 from g2netpl.utils.locks import LOCK
 from g2netpl.utils.options import check_record, parse_record
 
@@ -161,10 +142,8 @@ def read_run(folder: str | Path) -> Content:
             )
         raise InputError(f"{folder}: no run folder ({RUN} is missing)")
     content = parse_record(dict[str, Any], path.read_bytes(), str(path))
-    if content.get("format") in (1, 2):
-        raise InputError(f"{path}: a run of g2netpl 0.2, which 1.0 cannot read; train again")
     if content.get("format") != RUN_FORMAT or not isinstance(content.get("command"), str):
-        raise InputError(f"{path}: expected a {RUN} of g2netpl, format {RUN_FORMAT}")
+        raise InputError(f"{path}: expected a {RUN} of g2netpl 1.0; train again")
     return content
 
 
@@ -180,9 +159,8 @@ def read_training(folder: str | Path) -> Content:
 def read_json(path: Path, kind: type[Record]) -> Record:
     """The content of a JSON file of a run."""
     try:
-        return parse_record(kind, path.read_bytes(), f"{path}: cannot be read")
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror}); train again") from None
+        with friendly_os_errors(path):
+            return parse_record(kind, path.read_bytes(), f"{path}: cannot be read")
     except InputError as problem:
         raise InputError(f"{problem}; train again") from None
 

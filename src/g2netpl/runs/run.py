@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.torch import load
 
 from g2netpl.core.inference import predict_all
 from g2netpl.core.methods import find_method
 from g2netpl.core.models import Model, build_backbone, build_model
 from g2netpl.core.prior import prior_from_state
-from g2netpl.images.features import ENOUGH, faster
+from g2netpl.images.features import ENOUGH, OnBatch, faster
 from g2netpl.images.loader import ImageSource
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.classifier import Classifier, OnBatch, to_frame
+from g2netpl.runs.classifier import Classifier, to_frame
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.prior import ScoreTable
 from g2netpl.runs.records import (
@@ -93,14 +92,9 @@ class Run(Classifier):
         return tuple(self.about["classes"])
 
     @property
-    def mean(self) -> tuple[float, ...]:
-        """Mean of the pixels, per colour."""
-        return tuple(self.about["mean"])
-
-    @property
-    def std(self) -> tuple[float, ...]:
-        """Standard deviation of the pixels, per colour."""
-        return tuple(self.about["std"])
+    def pixels(self) -> tuple[int, Sequence[float], Sequence[float]]:
+        """Pixels a side of its images, and by which mean and deviation they are normalised."""
+        return self.config.image_size, self.about["mean"], self.about["std"]
 
     @property
     def expected_positives(self) -> float:
@@ -148,8 +142,6 @@ class Run(Classifier):
         path = self.folder / THRESHOLDS
         thresholds = Thresholds.read(read_json(path, dict[str, Any]), str(path))
         self._check_count(path, "thresholds", thresholds.per_class)
-        if thresholds.reasons:
-            self._check_count(path, "reasons", thresholds.reasons)
         return thresholds
 
     @cached_property
@@ -183,29 +175,16 @@ class Run(Classifier):
         except Exception as problem:  # damaged files raise errors of every kind
             first = (str(problem).splitlines() or ["damaged"])[0]
             raise InputError(f"{path}: cannot be read ({first:.200}); train again") from None
-        if not all(bool(torch.isfinite(value).all()) for value in state.values()):
-            raise InputError(f"{path}: has values that are not finite; train again")
         return model.eval()
 
-    def score(
-        self,
-        paths: Sequence[str],
-        workers: int = 0,
-        max_unreadable: int | None = None,
-        on_batch: OnBatch = None,
-        count: int = 0,
-    ) -> Scores:
-        """Scores before calibration, of many images by onnxruntime if that is faster."""
-        most = len(paths) if max_unreadable is None else max_unreadable
-        how = (self.config.image_size, self.mean, self.std)
-        source = ImageSource(paths, *how, workers=workers, max_unreadable=most)
+    def score_source(self, source: ImageSource, on_batch: OnBatch, count: int) -> Scores:
+        """Scores of a source of images; of many by onnxruntime, if that is faster."""
         if self.prior is not None:
-            source.prior = self.prior.q_of(paths)
-        is_many = (count or len(paths)) >= ENOUGH
-        if is_many and not self.fast_models:
+            source.prior = self.prior.q_of(source.dataset.paths)
+        if count >= ENOUGH and not self.fast_models:
             backbone = faster(self.model.backbone, source, ENOUGH)
             self.fast_models.append(Model(backbone, self.model.head).eval())
-        model = self.fast_models[0] if is_many else self.model
+        model = self.fast_models[0] if count >= ENOUGH else self.model
         return predict_all(model, source, on_batch=on_batch)
 
     def observed(self) -> LabelTable:

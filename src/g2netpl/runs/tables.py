@@ -31,8 +31,6 @@ from g2netpl.utils.files import atomic_write
 
 SPLITS = ("validation", "test")
 
-Rows = slice | npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class SavedLabels:
@@ -46,9 +44,9 @@ class SavedLabels:
     logits: npt.NDArray[np.float16]  # (N, L)
     groups: tuple[str, ...] | None = None  # (N,), as the training run kept them together
 
-    def predictions(self, rows: Rows = slice(None)) -> Scores:
-        """Scores of some images in [0, 1], before calibration; NaN if unreadable."""
-        return np.asarray(expit(np.asarray(self.logits[rows], dtype=np.float32)))
+    def predictions(self) -> Scores:
+        """Scores of all images in [0, 1], before calibration; NaN if unreadable."""
+        return np.asarray(expit(np.asarray(self.logits, dtype=np.float32)))
 
 
 def write_saved_labels(
@@ -80,13 +78,14 @@ def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
             tuple(map(str, arrays["images"])), classes, arrays["observed"], (), groups
         )
         has_soft = _checked(arrays["soft"], (len(table),), "b")
-    size, (soft, logits) = (len(table), len(classes)), (folder / SOFT_LABELS, folder / LOGITS)
-    with _named(soft):
-        completed = _checked(np.load(soft, mmap_mode="r", allow_pickle=False), size, "f")
-    with _named(logits):
-        predicted = _checked(np.load(logits, mmap_mode="r", allow_pickle=False), size, "f")
-    values = (table.values, has_soft, completed, predicted)
-    return SavedLabels(table.images, classes, *values, groups=groups)
+    size = (len(table), len(classes))
+    large = _mapped(folder / SOFT_LABELS, size), _mapped(folder / LOGITS, size)
+    return SavedLabels(table.images, classes, table.values, has_soft, *large, groups=groups)
+
+
+def _mapped(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:
+    with _named(path):
+        return _checked(np.load(path, mmap_mode="r", allow_pickle=False), size, "f")
 
 
 def _checked(table: npt.NDArray[Any], size: tuple[int, ...], kind: str) -> npt.NDArray[Any]:
@@ -135,11 +134,8 @@ def write_classes(
     folder: Path, classes: Sequence[str], thresholds: Thresholds, held_out: LabelTable | None
 ) -> None:
     """A row per class: its threshold, the reason for it, and the counts of validation labels."""
-    none = [0] * len(classes)
-    counts = [
-        none if held_out is None else per_class(held_out.values, sign).tolist()
-        for sign in (POSITIVE, NEGATIVE)
-    ]
+    known = np.zeros((0, len(classes)), np.int8) if held_out is None else held_out.values
+    counts = (per_class(known, sign).tolist() for sign in (POSITIVE, NEGATIVE))
     header = ("class", "threshold", "decided by", "validation positives", "validation negatives")
     rows = zip(classes, thresholds.per_class, thresholds.reasons, *counts, strict=True)
     write_rows(folder / CLASSES, header, rows)

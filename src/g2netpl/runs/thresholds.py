@@ -14,11 +14,11 @@ expected.
 import math
 import re
 from collections import Counter
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field
+from pydantic import Field, model_validator
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 
@@ -44,14 +44,8 @@ Floats = npt.NDArray[np.float64]
 Validation = tuple[Scores, LabelMatrix]  # scores before calibration, and what is known
 
 
-def _plain_text(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("expected a line of plain text")
-    return text
-
-
 Number = Annotated[float, Field(strict=True)]
-Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
+Text = Annotated[str, Field(max_length=500, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")]  # a plain line
 
 
 class Thresholds(Options):
@@ -70,6 +64,12 @@ class Thresholds(Options):
     """Of each threshold, as "kind: more"."""
     single_label: bool = False
     """An image has one class, the most probable."""
+
+    @model_validator(mode="after")
+    def _one_reason_per_class(self) -> Self:
+        if self.reasons and len(self.reasons) != len(self.per_class):
+            raise ValueError(f"expected {len(self.per_class)} reasons, got {len(self.reasons)}")
+        return self
 
     def __str__(self) -> str:
         text = f"thresholds: {self.rule}, by {self.basis}"
@@ -170,11 +170,10 @@ def confident_thresholds(
 
     def bounded(values: Scores, labels: LabelMatrix, ratio: float) -> tuple[Thresholds, str]:
         target = odds * ratio / (1 + odds * ratio)
-        columns = known_columns(values, labels)
-        limits, reasons = guaranteed_thresholds(columns, target)
+        limits, reasons = guaranteed_thresholds(known_columns(values, labels), target)
         chosen = {"per_class": tuple(limits), "reasons": tuple(reasons), "single_label": False}
         one = thresholds.replace(rule=f"precision:{target:.3g}", basis=basis, **chosen)
-        return one, missing_labels(columns, target, limits)
+        return one, missing_labels(limits, target)
 
     positive, missing = bounded(probabilities, truth, unseen)
     flipped = np.where(truth == UNOBSERVED, truth, 1 - truth).astype(np.int8)
@@ -225,7 +224,7 @@ def choose(rule: str, validation: Validation | None, scores: Scores, k: float) -
 
 
 def choose_single_label(validation: Validation | None, classes: int) -> Thresholds:
-    """Every image gets its most probable class; validation tells how sharp probabilities are."""
+    """Every image gets its most probable class; validation labels give the temperature."""
     temperature, basis = 1.0, "its scores only, uncalibrated: no validation images"
     if validation is not None:
         temperature = single_label_temperature(logits_of(validation[0]), validation[1])
@@ -280,6 +279,7 @@ def calibration(scores: npt.ArrayLike, truth: LabelMatrix) -> tuple[float, float
         slopes = [-(wrong * (moved - values[1])).mean(), wrong.mean()]
         return float(cost.mean()), np.array(slopes)
 
+    # bounds: a few labels that are ranked perfectly would be certain without them
     best = minimize(loss, np.zeros(2), jac=True, bounds=[(-4, 4), (-20, 20)]).x
     return float(math.exp(best[0])), float(best[1])
 

@@ -21,7 +21,7 @@ from g2netpl.utils.options import (
 from g2netpl.utils.stores import check_secrets
 
 PRIORS = ("auto", "names", "none")  # what `prior` may say instead of a file
-USUAL_EPOCHS, LINEAR_STEPS = 10, 500  # the latter where the former bring fewer
+USUAL_EPOCHS, LINEAR_STEPS = 10, 500  # at least so many steps for a head with random weights
 
 PhaseMode = Literal["full", "partial", "linear"]  # trained: everything, upper blocks, the head
 Mode = Literal[PhaseMode, "lp-ft"]
@@ -36,9 +36,9 @@ def key(default: Any, description: str, **limits: Any) -> Any:
 def path_text(value: object) -> object:
     """A path as text, checked; other values as they are."""
     value = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if isinstance(value, str) and "\0" in value:
-        raise ValueError("must be a path, without a NUL character")
     if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("must be a path, without a NUL character")
         check_secrets(value)
     return value
 
@@ -63,33 +63,23 @@ class TrainConfig(Options):
         "trained layers; linear: head, partial: upper blocks too, lp-ft: linear, then full; "
         "auto: linear for a pretrained backbone without a GPU, else full",
     )
-    train_from: str | None = key(
-        None, "first trained block, such as blocks.5 (default: the last fifth of the compute)"
-    )
+    train_from: str | None = key(None, "first trained block (default: the last fifth of compute)")
     backbone: str = key("lite0", "tiny, lite0, lite1, lite2, or any model of timm")
     pretrained: bool = key(True, "start from pretrained weights")
     weights: PathText | None = key(None, "weights of the backbone, .safetensors or .pth")
-    prior: PathText = key(
-        "auto",
-        "prior of the classes: names (by ImageNet's classes), none, or a FILE (image x class)",
-    )
+    prior: PathText = key("auto", "prior of the classes: names (ImageNet's), none, or a score FILE")
     names: PathText | None = key(None, "corrected table of check --names-out (default: matched)")
     hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=WIDEST)
     image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=LARGEST_IMAGE)
     augment: Literal[Augment, "pair"] = key(
-        "paper",
-        "augmentation; paper: mirrored, weak: and shifted, strong: and distorted, pair: both",
+        "paper", "augmentation; paper: mirrored, weak: shifted, strong: distorted, pair: both"
     )
-    max_unreadable: int | None = key(
-        None, "unreadable images allowed (default: 0.1 %, at least 1)", ge=0
-    )
+    max_unreadable: int | None = key(None, "unreadable images (default: 0.1 %, at least 1)", ge=0)
     epochs: int | None = key(
         None, "epochs (default: 10; linear and partial at least 500 steps)", ge=1, le=MOST_EPOCHS
     )
     linear_epochs: int = key(25, "linear epochs of lp-ft", ge=1, le=MOST_EPOCHS)
-    solver: Literal["lbfgs", "epochs"] = key(
-        "lbfgs", "training of a linear softmax; lbfgs: solved, epochs: by the optimizer"
-    )
+    solver: Literal["lbfgs", "epochs"] = key("lbfgs", "training of a linear softmax")
     weight_decay: float = key(0.0, "weight decay of the optimizer", ge=0, lt=1)
     batch_size: int = key(16, "images per step", ge=1, le=LARGEST_BATCH)
     learning_rate: float | None = key(
@@ -98,19 +88,15 @@ class TrainConfig(Options):
     optimizer: str = key("adam", "any optimizer of timm")
     ema: float | None = key(None, "decay of averaged weights, such as 0.999", gt=0, lt=1)
     validation: float = key(0.2, "fraction of images held out to choose the epoch", ge=0, lt=1)
-    expected_positives: float | Literal["truth", "estimate"] = key(
+    expected_positives: Annotated[float, Field(gt=0)] | Literal["truth", "estimate"] = key(
         "estimate", "expected positives per image (k): a number, estimate, or truth"
     )
-    thresholds: str = key(
-        "f1", "rule for decisions: f1 or precision:P on validation, or expected (k)"
-    )
+    thresholds: str = key("f1", "rule for decisions: f1, precision:P (on validation) or expected")
     patience: int = key(3, "epochs at equilibrium before training stops; 0: never", ge=0)
     regret_tolerance: float = key(1e-3, "largest regret of the pseudo-labels at equilibrium", gt=0)
     movement_tolerance: float = key(1e-3, "largest movement of them at equilibrium", gt=0)
     seed: int = key(0, "seed of splits, masks, start, order, augmentation", ge=0, lt=2**31)
-    shuffle: Literal["shards", "images"] = key(
-        "shards", "order of an epoch; shards: images of tar files near each other stay so"
-    )
+    shuffle: Literal["shards", "images"] = key("shards", "order of an epoch of tar files")
     workers: int = key(2, "image loader processes", ge=0, le=MOST_PROCESSES)
     device: Literal["auto", "cpu"] = key("auto", "auto: a GPU if there is one")
     precision: Literal["float32", "bf16", "fp16"] = key("float32", "number format of training")
@@ -122,23 +108,13 @@ class TrainConfig(Options):
 
     _rule = field_validator("thresholds")(lambda value: parse_rule(value) and value)
 
-    @field_validator("expected_positives")
-    @classmethod
-    def _positive(cls, value: float | str) -> float | str:
-        if isinstance(value, float) and not value > 0:
-            raise ValueError("must be greater than 0")
-        return value
-
     def epochs_on(self, images: int) -> int:
         """Epochs of the last phase; a head needs more of them on few images."""
         if self.epochs is not None:
             return self.epochs
-        least = self.epochs_of_a_head(images) if self.mode in ("linear", "partial") else 0
-        return max(USUAL_EPOCHS, least)
-
-    def epochs_of_a_head(self, images: int) -> int:
-        """Epochs that a head with random weights needs."""
-        return ceil(LINEAR_STEPS / ceil(images / self.batch_size))
+        has_new_head = self.mode in ("linear", "partial")
+        least = LINEAR_STEPS / ceil(images / self.batch_size) if has_new_head else 0
+        return max(USUAL_EPOCHS, ceil(least))
 
     def most_unreadable(self, images: int) -> int:
         """How many of so many images may be unreadable."""
