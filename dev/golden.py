@@ -181,9 +181,9 @@ def after_review(first: Path, photos: Path, second: Path) -> object:
 
     truth = read_labels(photos / "train.csv")
     rows = {name: row for row, name in enumerate(truth.images)}
-    with closing(ReviewSession(first)) as review:
+    with closing(ReviewSession(first, ask="labels")) as review:
         for question in review.questions("useful", 30):
-            row, column = question["row"], question["column"]
+            row, column = question["row"], question["tags"][0]["column"]
             yes = truth.values[rows[question["image"]], column] == 1
             answer = "yes" if yes else "no"
             review.decide(f"{row:016x}{column:016x}", row, column, answer, "useful")

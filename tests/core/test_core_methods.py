@@ -431,16 +431,14 @@ def identity_model():
     return model
 
 
-@pytest.mark.parametrize(("unobserved", "negatives"), [("negative", True), ("ignore", False)])
-def test_fixmatch_by_hand(unobserved, negatives):
-    method = make("fixmatch", unobserved=unobserved)
+def test_fixmatch_by_hand():
+    method = make("fixmatch")
     batch = Batch(torch.arange(3), OBSERVED, torch.stack([WEAK, LOGITS], 1)[:, :, None, None])
     output = method(identity_model(), batch)
     torch.testing.assert_close(output.logits, WEAK)
     # observed: + 0.99 and − 0.02 (row 0), + 0.96 (row 1); row 2 has no label
     expected = np.log(0.99) + np.log(0.96) + np.log(0.98)
-    if negatives:
-        expected += np.log(0.5 * 0.9) + np.log(0.4 * 0.99 * 0.5)  # rows 0 and 1
+    expected += np.log(0.5 * 0.9) + np.log(0.4 * 0.99 * 0.5)  # the other labels of rows 0 and 1
     # confident in the weak augmentation: 0.99+, 0.02−, 0.01−, 0.96+, 0.97+, 0.03−; the strong one
     # predicts 0.8, 0.2, 0.5, 0.9, 0.5, 0.75 there
     expected += np.log(0.8 * 0.8 * 0.5) + np.log(0.9 * 0.5 * 0.25)
@@ -455,24 +453,6 @@ def test_the_strong_augmentation_trains_and_pseudo_labels_follow_the_weak_one():
     assert losses == [pytest.approx(float(alone.loss(Output(LOGITS), BATCH, 0.5)), rel=1e-5)]
     alone.update(BATCH, WEAK.sigmoid(), 0.5)
     torch.testing.assert_close(method.latent, alone.latent)
-
-
-def test_losses_of_several_batches_before_their_updates():
-    observed = torch.full((4, 3), -1, dtype=torch.int8)
-    in_turn, together = (build_method("g2netpl", observed, k=1.0) for _ in range(2))
-    output = Output(torch.randn(2, 3, generator=torch.Generator().manual_seed(0)))
-    first, second = (Batch(torch.tensor(rows), observed[:2]) for rows in ([0, 1], [2, 3]))
-    moves = [(first, torch.full((2, 3), 0.9)), (second, torch.full((2, 3), 0.2))]
-    for _ in range(2):
-        for batch, predicted in moves:
-            in_turn.loss(output, batch, 0.5)
-            in_turn.update(batch, predicted, 0.5)
-        for batch, _ in moves:
-            together.loss(output, batch, 0.5)
-        for batch, predicted in moves:
-            together.update(batch, predicted, 0.5)
-    assert torch.equal(in_turn.latent, together.latent)
-    assert in_turn.latent[:2].mean() > in_turn.latent[2:].mean()
 
 
 def test_labels_other_than_positive_negative_unobserved_are_rejected():

@@ -8,8 +8,6 @@ from g2netpl.runs.config import RunConfig, read_keys
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),
     "20,000 brackets": ("epochs = " + "[" * 20_000 + "]" * 20_000, "not valid TOML"),
-    "true for a number": ("epochs = true", "epochs: must not be true or false, got True"),
-    "true for an option": ("[options]\npenalty = true", "penalty: must not be true or false"),
     "NUL in a path": ('cache = "a\\u0000b"', "cache: must be a path, without a NUL character"),
     "not UTF-8": (b'labels = "\xe9.csv"', "not valid TOML"),
     "unknown key": ("epoch = 3", "unknown key 'epoch' (did you mean 'epochs'?)"),

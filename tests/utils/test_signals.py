@@ -54,12 +54,6 @@ def test_handlers_are_put_back():
         send(signal.SIGTERM)
     after = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     assert after == before
-    interrupts = Interrupts()
-    interrupts.__enter__()
-    interrupts._before[signal.SIGTERM] = None  # as Python tells of one set by a C library
-    interrupts.__exit__()
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    signal.signal(signal.SIGTERM, before[0])
 
 
 def test_outside_the_main_thread_signals_are_none_of_our_business():
@@ -75,16 +69,12 @@ def test_outside_the_main_thread_signals_are_none_of_our_business():
     assert seen == [before]
 
 
-KEPT, LOST = AGAIN, NOTHING_KEPT
-
-
 @pytest.mark.parametrize(
     ("command", "step", "advice"),
     [
-        ("features --labels train.csv --images photos --output out", "_tables", KEPT),
-        ("predict run --images photos --output out/", "_predict", KEPT),
-        ("predict run --images photos --output out.csv", "_predict", LOST),
-        ("export run --output out.onnx", "load_run", LOST),
+        ("features --labels train.csv --images photos --output out", "_tables", AGAIN),
+        ("predict run --images photos --output out/", "_predict", AGAIN),
+        ("predict run --images photos --output out.csv", "_predict", NOTHING_KEPT),
     ],
 )
 def test_a_command_that_is_stopped_says_what_is_kept(
@@ -160,11 +150,3 @@ def test_a_resume_that_is_stopped_while_it_starts_says_how_to_resume(
     monkeypatch.setattr(place, lambda *_, **__: sigterm())
     assert main(words_of(small_training(), "--resume")) == 75
     assert capsys.readouterr().err == f"g2netpl: stopped; {command if full else AGAIN}\n"
-
-
-def test_a_comparison_says_so_too(monkeypatch, capsys, sigterm):
-    compare = import_module("g2netpl.commands.compare")
-    monkeypatch.setattr(compare, "grid_settings", lambda *_: sigterm())
-    flags = ["--methods", "an", "--settings", "fspl", "--output", "out"]
-    assert main(["compare", *flags]) == 75
-    assert capsys.readouterr().err == f"g2netpl: stopped; {AGAIN}\n"

@@ -73,9 +73,6 @@ class GaussianMap:
         return 0.5 + self.sigma * quantile
 
 
-LabelMap = SigmoidMap | GaussianMap
-
-
 # --- Eq. 2 and 5: the cost of the labels ---------------------------------------------------------
 
 
@@ -160,8 +157,6 @@ def _additive_offset(centred: Tensor, penalty: float | Tensor, side: Tensor) -> 
     ratio = constant / (2.0 * scale**3).clamp(min=torch.finfo(centred.dtype).tiny)
     # λ < 2: one real root, in the form that keeps its digits for small λ
     single = 2.0 * scale * torch.sinh(torch.asinh(ratio) / 3.0)
-    if isinstance(penalty, float) and penalty <= 2.0:
-        return single
     # λ > 2: the outer root on q's side is the global minimum
     size = ratio.abs()
     far = torch.cosh(torch.acosh(size.clamp(min=1.0)) / 3.0)

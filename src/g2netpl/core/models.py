@@ -64,11 +64,6 @@ class Model(nn.Module):
         """Logits (B, L) of the presence of each class."""
         return self.head.predict(self(images, prior))
 
-    @property
-    def is_deep(self) -> bool:
-        """Whether the backbone has parameters to train."""
-        return any(parameter.requires_grad for parameter in self.backbone.parameters())
-
 
 def build_model(
     backbone: Backbone,

@@ -23,15 +23,15 @@ _SOURCE, _GRID = "Zhou et al., ECCV 2022", ("entropy_weight", (0.01, 0.03, 0.1))
 class EMOptions(MethodOptions):
     """Of EM."""
 
-    entropy_weight: float = Field(default=0.1, ge=0, description="α: weight of the entropy")
+    entropy_weight: float = Field(0.1, ge=0, description="α: weight of the entropy")
 
 
 class APLOptions(EMOptions):
     """Of EM and APL."""
 
-    negatives: float = Field(default=0.9, ge=0, lt=1, description="θ: final fraction of negatives")
-    negatives_weight: float = Field(default=0.9, ge=0, description="β: weight of one of them")
-    start: float = Field(default=0.5, ge=0, lt=1, description="fraction of epochs before them")
+    negatives: float = Field(0.9, ge=0, lt=1, description="θ: final fraction of negatives")
+    negatives_weight: float = Field(0.9, ge=0, description="β: weight of one of them")
+    start: float = Field(0.5, ge=0, lt=1, description="fraction of epochs before them")
 
 
 @register("em", "maximise the entropy of unobserved labels", source=_SOURCE, grid=_GRID)

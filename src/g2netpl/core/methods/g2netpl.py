@@ -12,7 +12,7 @@ plmcl          the authors' other paper: momentum, and û = sigmoid(y)
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from g2netpl.core import equations
@@ -23,7 +23,6 @@ from g2netpl.core.losses import expected_positives, reversed_bce, soft_bce
 from g2netpl.core.methods.base import Method, MethodOptions, register
 from g2netpl.core.models import Model
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.options import list_from_text, none_from_text
 
 _PAPER, _GRID = "Abdelfattah et al., BMVC 2022", ("unobserved_weight", (0.05, 0.1, 0.2))
 
@@ -32,46 +31,41 @@ class G2NetPLOptions(MethodOptions):
     """Readings of the paper, and weights."""
 
     response: Literal["gradient", "best_response", "fixed"] = Field(
-        default="gradient", description="update of û: a gradient step, the exact minimum, or none"
+        "gradient", description="update of û: a gradient step, the exact minimum, or none"
     )
-    step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
-    step_growth: float = Field(default=2.0, ge=0, description="g: the step is η·φ^g")
-    momentum: float = Field(default=0.0, ge=0, lt=1, description="momentum of the gradient steps")
-    map: Literal["sigmoid", "cdf"] = Field(default="cdf", description="F: sigmoid or Gaussian CDF")
-    sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
-    cost: LabelCost = Field(default="additive", description="cost of û: Eq. 2 or Eq. 5")
+    step_size: float = Field(4.0, ge=0, description="η, size of a gradient step")
+    step_growth: float = Field(2.0, ge=0, description="g: the step is η·φ^g")
+    momentum: float = Field(0.0, ge=0, lt=1, description="momentum of the gradient steps")
+    map: Literal["sigmoid", "cdf"] = Field("cdf", description="F: sigmoid or Gaussian CDF")
+    sigma: float = Field(1.0, gt=0, description="σ of the Gaussian CDF")
+    cost: LabelCost = Field("additive", description="cost of û: Eq. 2 or Eq. 5")
     penalty: float | tuple[float, ...] = Field(
-        default=1.0, description="λ, one number or one per class: the pull to 0 or 1"
+        1.0, description="λ, one number or one per class: the pull to 0 or 1"
     )
     penalty_shape: Literal["constant", "gaussian"] = Field(
-        default="constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
+        "constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
     )
-    penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
-    beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
-    gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: discount of uncertain û")
+    penalty_width: float = Field(0.2, gt=0, description="s of the gaussian λ(q)")
+    beta: float = Field(0.8, ge=0, le=1, description="β of ξ: confidence against time")
+    gamma: float = Field(0.3, ge=0, le=1, description="γ of ξ: discount of uncertain û")
     uncertain_train: Literal["head", "model"] = Field(
-        default="head", description="what uncertain û train; head: the backbone only by |2û − 1|"
+        "head", description="what uncertain û train; head: the backbone only by |2û − 1|"
     )
     unobserved_weight: float | None = Field(
-        default=None, ge=0, description="w of L_unobs; none: 0.1, × N^(m − 1) for a deep model"
+        None, ge=0, description="w of L_unobs; none: 0.1, × N^(m − 1) for a deep model"
     )  # N = max(1, L / 10), m ≤ 1 observed positives per image; deep: the backbone is trained
     negative_weight: float | None = Field(
-        default=None, ge=0, description="of an observed negative; none: w + (1 − w)·f"
+        None, ge=0, description="of an observed negative; none: w + (1 − w)·f"
     )  # f, the fraction of labels that is observed
     regulariser: float | None = Field(
-        default=None, ge=0, description="v of R; none: 10 / L^1.5, × N^m for a deep model"
+        None, ge=0, description="v of R; none: 10 / L^1.5, × N^m for a deep model"
     )
     order: Literal["pseudo_target", "as_printed"] = Field(
-        default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
+        "pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
     )
     prediction: Literal["reuse", "fresh"] = Field(
-        default="reuse", description="ŷ of the update: from the step, or a new forward pass"
+        "reuse", description="ŷ of the update: from the step, or a new forward pass"
     )
-
-    _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
-        none_from_text
-    )
-    _list = field_validator("penalty", mode="before")(list_from_text)
 
     @model_validator(mode="after")
     def _check(self) -> "G2NetPLOptions":
@@ -143,7 +137,7 @@ class G2NetPL(Method):
         self.observed_fraction = float((observed != UNOBSERVED).float().mean())
         self.tags_per_image = int((observed == POSITIVE).count_nonzero()) / max(1, len(observed))
         self.start_phase(0.0, deep=False)
-        self._read_for: tuple[Batch, Any] | None = None  # the batch of the last `loss`, its û
+        self._last: Any = None  # rows of the last `loss` and what it read: `update` needs it again
 
     def start_phase(self, lr: float, deep: bool) -> None:
         """Weights of the parts of the loss: given, or by rules for any number of classes."""
@@ -166,8 +160,7 @@ class G2NetPL(Method):
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         """L_obs + w·Σ ξ(û, φ)·CE(û, ŷ) + v·R (Eq. 6 to 8)."""
         options, logits, known = self.options, output.logits, batch.observed != UNOBSERVED
-        _, soft, _ = pseudo_labels = self._read(batch.rows)
-        self._read_for = batch, pseudo_labels
+        _, soft, _ = self._read(batch.rows)
         targets = torch.where(known, batch.observed, soft)
         w, beta, gamma = self.unobserved_weight, options.beta, options.gamma
         weights = equations.confidence_weight(soft, phi, beta, gamma, w).masked_fill_(known, 1.0)
@@ -194,7 +187,8 @@ class G2NetPL(Method):
     def update(self, batch: Batch, predicted: Tensor, phi: float) -> None:
         """Lower the cost of û = F(y): one gradient step on y (Eq. 3), or the exact minimum."""
         options, penalty = self.options, self._penalty_at(predicted)
-        latent, soft, slope = self._take_read(batch)
+        latent, soft, slope = self._read(batch.rows)
+        self._last = None
         if options.response == "fixed":
             return
         if options.response == "best_response":
@@ -215,6 +209,7 @@ class G2NetPL(Method):
 
     def init_pseudo_labels(self, rows: Tensor, labels: Tensor) -> None:
         self.latent[rows] = self.map.latent(labels) if self.has_latent else labels
+        self._last = None
 
     def regret(self, rows: Tensor, predicted: Tensor) -> Tensor:
         """cost(û) − cost(best response) of the unobserved labels."""
@@ -224,13 +219,12 @@ class G2NetPL(Method):
 
     def _read(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | float]:
         """y, û = F(y) and F′/(û(1 − û))."""
-        latent = self.latent.index_select(0, rows)
-        return latent, *(self.map.soft_and_slope(latent) if self.has_latent else (latent, 1.0))
-
-    def _take_read(self, batch: Batch) -> Any:
-        """What `loss` read, if it was for this batch."""
-        last, self._read_for = self._read_for, None
-        return last[1] if last is not None and last[0] is batch else self._read(batch.rows)
+        if self._last is None or self._last[0] is not rows:
+            latent = self.latent.index_select(0, rows)
+            soft_and_slope = self.map.soft_and_slope(latent) if self.has_latent else (latent, 1.0)
+            self._last = rows, (latent, *soft_and_slope)
+        read: tuple[Tensor, Tensor, Tensor | float] = self._last[1]
+        return read
 
     def _penalty_at(self, predicted: Tensor) -> float | Tensor:
         width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None

@@ -10,14 +10,13 @@ training. No gradient passes through k and v.
 """
 
 import torch
-from pydantic import Field, PositiveFloat, field_validator
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.methods.base import Method, MethodOptions, register
-from g2netpl.utils.options import list_from_text
 
 Pair = tuple[float, float]
 Width = tuple[PositiveFloat, PositiveFloat]
@@ -33,16 +32,12 @@ class GeneralizedRobust(Method):
     """Cross-entropy of observed labels, the robust loss for unobserved ones."""
 
     class Options(MethodOptions):
-        positive_shape: float = Field(default=0.01, gt=0, le=1, description="q₂: 0 is CE, 1 is L1")
-        negative_shape: float = Field(default=1.0, gt=0, le=1, description="q₃: 0 is CE, 1 is L1")
-        slope: Pair = Field(default=(0.0, 2.0), description="w of k(p), first and last")
-        offset: Pair = Field(default=(-2.0, -2.0), description="b of k(p), first and last")
-        centre: Pair = Field(default=(0.5, 0.8), description="μ of v(p), first and last")
-        width: Width = Field(default=(2.0, 0.5), description="σ of v(p), first and last")
-
-        _pairs = field_validator("slope", "offset", "centre", "width", mode="before")(
-            list_from_text
-        )
+        positive_shape: float = Field(0.01, gt=0, le=1, description="q₂: 0 is CE, 1 is L1")
+        negative_shape: float = Field(1.0, gt=0, le=1, description="q₃: 0 is CE, 1 is L1")
+        slope: Pair = Field((0.0, 2.0), description="w of k(p), first and last")
+        offset: Pair = Field((-2.0, -2.0), description="b of k(p), first and last")
+        centre: Pair = Field((0.5, 0.8), description="μ of v(p), first and last")
+        width: Width = Field((2.0, 0.5), description="σ of v(p), first and last")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         options, logits = self.options, output.logits

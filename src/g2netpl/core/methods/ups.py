@@ -4,11 +4,11 @@ The model is trained in rounds, each from the same start. Between two rounds eve
 predicted several times with dropout. An unobserved label becomes positive if the mean of its
 predictions is high and their deviation small, negative if the mean is low and the deviation smaller
 still. Each selection starts from all unobserved labels. Unobserved labels of labelled images count
-as negative until they are selected (as in AN), or not at all (as in IU).
+as negative until they are selected (as in AN).
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -30,20 +30,13 @@ class UPS(Method):
     """Observed labels, and those that the previous round was certain about."""
 
     class Options(MethodOptions):
-        rounds: int = Field(default=2, ge=1, description="training runs, each from the same start")
-        passes: int = Field(default=10, ge=2, description="predictions with dropout between rounds")
-        dropout: float = Field(default=0.3, gt=0, lt=1, description="in front of the last layer")
-        positive_mean: float = Field(default=0.7, gt=0.5, lt=1, description="positive from here on")
-        positive_deviation: float = Field(
-            default=0.05, gt=0, description="if its deviation is less"
-        )
-        negative_mean: float = Field(default=0.05, gt=0, lt=0.5, description="negative up to here")
-        negative_deviation: float = Field(
-            default=0.005, gt=0, description="if its deviation is less"
-        )
-        unobserved: Literal["negative", "ignore"] = Field(
-            default="negative", description="unselected labels of labelled images"
-        )
+        rounds: int = Field(2, ge=1, description="training runs, each from the same start")
+        passes: int = Field(10, ge=2, description="predictions with dropout between rounds")
+        dropout: float = Field(0.3, gt=0, lt=1, description="in front of the last layer")
+        positive_mean: float = Field(0.7, gt=0.5, lt=1, description="positive from here on")
+        positive_deviation: float = Field(0.05, gt=0, description="if its deviation is less")
+        negative_mean: float = Field(0.05, gt=0, lt=0.5, description="negative up to here")
+        negative_deviation: float = Field(0.005, gt=0, description="if its deviation is less")
 
     selected: Tensor  # (N, L) int8: observed labels and pseudo-labels
 
@@ -64,9 +57,8 @@ class UPS(Method):
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         labels = self.selected[batch.rows]
-        known = labels != UNOBSERVED
-        if self.options.unobserved == "negative":
-            known = known | (batch.observed != UNOBSERVED).any(dim=1, keepdim=True)
+        is_labelled = (batch.observed != UNOBSERVED).any(dim=1, keepdim=True)
+        known = (labels != UNOBSERVED) | is_labelled
         return soft_bce(output.logits, (labels == POSITIVE).float(), known.float())
 
     def pseudo_labels(self, rows: Tensor) -> Tensor:
