@@ -170,17 +170,6 @@ def test_a_damaged_shard_is_refused_in_one_line(tmp_path, capfd, name, says):
     assert str(tmp_path) in str(told.value)
 
 
-def test_a_shard_that_was_replaced_is_listed_again(tmp_path):
-    shard = tar(tmp_path / "s.tar", [("a.png", png(1))])
-    place = locate(["a.png"], shard)[0]
-    assert content_of(place) == png(1)
-    tar(shard, [("b.png", png(2)), ("c.png", png(3))])
-    assert list_images(shard) == ["b.png", "c.png"]
-    shard.write_bytes(b"")
-    with pytest.raises(ValueError, match="was changed"):
-        content_of(place)
-
-
 def test_an_image_in_a_shard_can_be_sent_to_another_process(tmp_path):
     shard = tar(tmp_path / "s.tar", [("x/a.png", png(1))])
     place = pickle.loads(pickle.dumps(locate(["x/a.png"], shard)[0]))

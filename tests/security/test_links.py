@@ -1,6 +1,5 @@
 """A folder from somebody else holds links: nothing is written outside of it."""
 
-import json
 import os
 
 import pytest
@@ -63,15 +62,6 @@ def test_the_file_of_answers(tmp_path, outside, link, rejected, line):
     rejected(run / "review.jsonl", "review", run, "--no-browser")
 
 
-def test_the_file_of_answers_that_are_right(tmp_path, outside, link, rejected):
-    run = small_run(tmp_path)
-    answer = {"id": "0123456789abcdef", "time": "2026-11-18T00:00:00.000Z", "action": "yes"}
-    answer |= {"image": "w.png", "class": "bee", "old": -1, "new": 1, "order": "useful"}
-    (outside / "diary.txt").write_text(json.dumps(answer) + "\n")
-    link(outside / "diary.txt", run / "review.jsonl")
-    rejected(run / "review.jsonl", "review", run, "--no-browser")
-
-
 def test_the_cells_of_a_comparison(tmp_path, outside, link, rejected):
     features, output = write_folder(tmp_path / "features"), tmp_path / "comparison"
     command = ["compare", "--features", features, "--output", output, "--settings", "sspl:0.5"]
@@ -81,7 +71,7 @@ def test_the_cells_of_a_comparison(tmp_path, outside, link, rejected):
     (output / "cells.jsonl").unlink()
     (outside / "diary.txt").write_bytes(cells + b'{"method": "an", "set')
     link(outside / "diary.txt", output / "cells.jsonl")
-    rejected(output / "cells.jsonl", *command, "--seeds", "0,1", "--resume")
+    rejected(output / "cells.jsonl", *command, "--seeds", "0,1")
 
 
 def test_the_folder_of_checkpoints(small_train, tmp_path, outside, rejected, monkeypatch):
