@@ -1,8 +1,8 @@
 """The equations of the pseudo-labels, in the order of the paper. Pure functions on tensors.
 
-Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo-label (`soft`), y its latent
-(`latent`), û = F(y), λ the penalty that drives û to 0 or 1, φ the fraction of epochs
-finished (`progress`), ξ the confidence-aware weight of an unobserved entry.
+Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo-label (`soft`; the paper
+writes ŷ_u), y its latent (`latent`; y_u), û = F(y), λ the penalty that drives û to 0 or 1, φ the
+fraction of epochs finished (`progress`), ξ the confidence-aware weight of an unobserved label.
 """
 
 import math

@@ -55,9 +55,9 @@ class Source(ABC):
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Inputs of each group of rows, augmented unless the epoch is None; NaN if unreadable."""
 
-    def prior_of(self, rows: Rows) -> Tensor | None:
+    def prior_of(self, rows: Rows, device: Device = "cpu") -> Tensor | None:
         """The prior of some rows; None if it is not given with the source."""
-        return None if self.prior is None else self.prior[torch.from_numpy(rows)]
+        return None if self.prior is None else self.prior[torch.from_numpy(rows)].to(device)
 
 
 class ArraySource(Source):
@@ -92,9 +92,9 @@ class Subset(Source):
         """Inputs of the rows."""
         return self.source.load([self.rows[group] for group in groups], epoch, device)
 
-    def prior_of(self, rows: Rows) -> Tensor | None:
+    def prior_of(self, rows: Rows, device: Device = "cpu") -> Tensor | None:
         """As in the source."""
-        return self.source.prior_of(self.rows[rows])
+        return self.source.prior_of(self.rows[rows], device)
 
 
 class MirroredSubset(Subset):

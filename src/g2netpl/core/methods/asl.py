@@ -20,9 +20,9 @@ class AsymmetricLoss(Method):
     """(1 − p)^γ+ · −log p, and q^γ− · −log(1 − q) with q = max(p − shift, 0)."""
 
     class Options(MethodOptions):
-        negative_focus: float = Field(4.0, ge=0, description="γ−: focus of negatives")
-        positive_focus: float = Field(1.0, ge=0, description="γ+: focus of positives")
-        shift: float = Field(0.05, ge=0, lt=1, description="negatives below cost nothing")
+        negative_focus: float = Field(default=4.0, ge=0, description="γ−: focus of negatives")
+        positive_focus: float = Field(default=1.0, ge=0, description="γ+: focus of positives")
+        shift: float = Field(default=0.05, ge=0, lt=1, description="negatives below cost nothing")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         options, p = self.options, output.logits.sigmoid()

@@ -5,7 +5,7 @@ A method of your own is one class in one file:
     @register("focal", "focal loss, unobserved labels are negative", source="Lin et al., ICCV 2017")
     class Focal(Method):
         class Options(MethodOptions):
-            gamma: float = Field(2.0, ge=0, description="exponent of the focusing factor")
+            gamma: float = Field(default=2.0, ge=0, description="exponent of the focusing factor")
 
         def loss(self, output, batch, phi):
             target = (batch.observed == POSITIVE).float()

@@ -50,15 +50,15 @@ class FixedLabels(Method):
 
     class Options(MethodOptions):
         unobserved_weight: float | None = Field(
-            1.0, ge=0, description="weight of an unobserved label; none: 1/(L − 1)"
+            default=1.0, ge=0, description="weight of an unobserved label; none: 1/(L − 1)"
         )
         smoothing: float = Field(
-            0.0, ge=0, lt=0.5, description="s: targets are 1 − s and s, not 1 and 0"
+            default=0.0, ge=0, lt=0.5, description="s: targets are 1 − s and s, not 1 and 0"
         )
         unlabelled_images: Literal["negative", "ignore"] = Field(
-            "negative", description="images without any observed label"
+            default="negative", description="images without any observed label"
         )
-        regulariser: float = Field(0.0, ge=0, description="weight of R")
+        regulariser: float = Field(default=0.0, ge=0, description="weight of R")
 
     @property
     def unobserved_weight(self) -> float:

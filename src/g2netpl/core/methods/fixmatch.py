@@ -25,8 +25,8 @@ class FixMatch(Method):
     """The weak augmentation trains the strong one."""
 
     class Options(MethodOptions):
-        threshold: float = Field(0.95, gt=0.5, lt=1, description="τ: confident from there")
-        weight: float = Field(1.0, ge=0, description="weight of the strong augmentation")
+        threshold: float = Field(default=0.95, gt=0.5, lt=1, description="τ: confident from there")
+        weight: float = Field(default=1.0, ge=0, description="weight of the strong augmentation")
 
     augmentations = 2
     _strong: tuple[Tensor, Tensor] | None = None  # logits, and predictions of the weak augmentation

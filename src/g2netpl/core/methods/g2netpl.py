@@ -1,8 +1,9 @@
 """G²NetPL, the paper's method: a soft pseudo-label û = F(y) for every unobserved label.
 
-The model learns from û with the confidence-aware weight ξ(û, φ). In turn û moves down the gradient
-of its own cost, which pulls it to 0 or 1 and keeps it near the prediction. Where the paper leaves a
-choice open, the choice is an option; dev/log/where-the-paper-is-silent.md has the reasons.
+The model learns from û with the confidence-aware weight ξ(û, φ): `loss`. In turn û lowers its own
+cost, which pulls it to 0 or 1 and keeps it near the prediction: `update`, by a gradient step for
+the argmin that the paper writes. The formulas are in `equations`. Where the paper leaves a choice
+open, the choice is an option; dev/log/where-the-paper-is-silent.md has the reasons.
 
 g2netpl        our weights; with positive-only labels on top of the sampled-positive model
 g2netpl-paper  the paper's words, with its weights
@@ -31,40 +32,40 @@ class G2NetPLOptions(MethodOptions):
     """Readings of the paper, and weights."""
 
     response: Literal["gradient", "best_response", "fixed"] = Field(
-        "gradient", description="update of û: a gradient step, the exact minimum, or none"
+        default="gradient", description="update of û: a gradient step, the exact minimum, or none"
     )
-    step_size: float = Field(4.0, ge=0, description="η, size of a gradient step")
-    step_growth: float = Field(2.0, ge=0, description="g: the step is η·φ^g")
-    momentum: float = Field(0.0, ge=0, lt=1, description="momentum of the gradient steps")
-    map: Literal["sigmoid", "cdf"] = Field("cdf", description="F: sigmoid or Gaussian CDF")
-    sigma: float = Field(1.0, gt=0, description="σ of the Gaussian CDF")
-    cost: LabelCost = Field("additive", description="cost of û: Eq. 2 or Eq. 5")
+    step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
+    step_growth: float = Field(default=2.0, ge=0, description="g: the step is η·φ^g")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="momentum of the gradient steps")
+    map: Literal["sigmoid", "cdf"] = Field(default="cdf", description="F: sigmoid or Gaussian CDF")
+    sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
+    cost: LabelCost = Field(default="additive", description="cost of û: Eq. 2 or Eq. 5")
     penalty: float | tuple[float, ...] = Field(
-        1.0, description="λ, one number or one per class: the pull to 0 or 1"
+        default=1.0, description="λ, one number or one per class: the pull to 0 or 1"
     )
     penalty_shape: Literal["constant", "gaussian"] = Field(
-        "constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
+        default="constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
     )
-    penalty_width: float = Field(0.2, gt=0, description="s of the gaussian λ(q)")
-    beta: float = Field(0.8, ge=0, le=1, description="β of ξ: confidence against time")
-    gamma: float = Field(0.3, ge=0, le=1, description="γ of ξ: discount of uncertain û")
+    penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
+    beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
+    gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: discount of uncertain û")
     uncertain_train: Literal["head", "model"] = Field(
-        "head", description="what uncertain û train; head: the backbone only by |2û − 1|"
+        default="head", description="what uncertain û train; head: the backbone only by |2û − 1|"
     )
     unobserved_weight: float | None = Field(
-        None, ge=0, description="w of L_unobs; none: 0.1, × N^(m − 1) for a deep model"
+        default=None, ge=0, description="w of L_unobs; none: 0.1, × N^(m − 1) for a deep model"
     )  # N = max(1, L / 10), m ≤ 1 observed positives per image; deep: the backbone is trained
     negative_weight: float | None = Field(
-        None, ge=0, description="of an observed negative; none: w + (1 − w)·f"
+        default=None, ge=0, description="of an observed negative; none: w + (1 − w)·f"
     )  # f, the fraction of labels that is observed
     regulariser: float | None = Field(
-        None, ge=0, description="v of R; none: 10 / L^1.5, × N^m for a deep model"
+        default=None, ge=0, description="v of R; none: 10 / L^1.5, × N^m for a deep model"
     )
     order: Literal["pseudo_target", "as_printed"] = Field(
-        "pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
+        default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
     )
     prediction: Literal["reuse", "fresh"] = Field(
-        "reuse", description="ŷ of the update: from the step, or a new forward pass"
+        default="reuse", description="ŷ of the update: from the step, or a new forward pass"
     )
 
     @model_validator(mode="after")
@@ -161,13 +162,13 @@ class G2NetPL(Method):
         """L_obs + w·Σ ξ(û, φ)·CE(û, ŷ) + v·R (Eq. 6 to 8)."""
         options, logits, known = self.options, output.logits, batch.observed != UNOBSERVED
         _, soft, _ = self._read(batch.rows)
-        targets = torch.where(known, batch.observed, soft)
+        targets = torch.where(known, batch.observed, soft)  # L_obs and L_unobs in one sum
         w, beta, gamma = self.unobserved_weight, options.beta, options.gamma
         weights = equations.confidence_weight(soft, phi, beta, gamma, w).masked_fill_(known, 1.0)
         if self.has_negatives:
             weights.masked_fill_(batch.observed == NEGATIVE, self.negative_weight)
         if self.deep and options.uncertain_train == "head":
-            confidence = (2.0 * targets - 1.0).abs()  # 1 where observed
+            confidence = (2.0 * targets - 1.0).abs()  # 1 where observed; × the backbone's gradient
             logits = torch.lerp(output.head_only_logits, logits, confidence)
         if options.order == "pseudo_target":
             loss = soft_bce(logits, targets, weights)

@@ -32,12 +32,12 @@ class GeneralizedRobust(Method):
     """Cross-entropy of observed labels, the robust loss for unobserved ones."""
 
     class Options(MethodOptions):
-        positive_shape: float = Field(0.01, gt=0, le=1, description="q₂: 0 is CE, 1 is L1")
-        negative_shape: float = Field(1.0, gt=0, le=1, description="q₃: 0 is CE, 1 is L1")
-        slope: Pair = Field((0.0, 2.0), description="w of k(p), first and last")
-        offset: Pair = Field((-2.0, -2.0), description="b of k(p), first and last")
-        centre: Pair = Field((0.5, 0.8), description="μ of v(p), first and last")
-        width: Width = Field((2.0, 0.5), description="σ of v(p), first and last")
+        positive_shape: float = Field(default=0.01, gt=0, le=1, description="q₂: 0 is CE, 1 is L1")
+        negative_shape: float = Field(default=1.0, gt=0, le=1, description="q₃: 0 is CE, 1 is L1")
+        slope: Pair = Field(default=(0.0, 2.0), description="w of k(p), first and last")
+        offset: Pair = Field(default=(-2.0, -2.0), description="b of k(p), first and last")
+        centre: Pair = Field(default=(0.5, 0.8), description="μ of v(p), first and last")
+        width: Width = Field(default=(2.0, 0.5), description="σ of v(p), first and last")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         options, logits = self.options, output.logits

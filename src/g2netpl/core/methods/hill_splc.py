@@ -22,9 +22,9 @@ class Hill(Method):
     """Focal margin loss for positives, (λ − p)·p² for the rest."""
 
     class Options(MethodOptions):
-        peak: float = Field(1.5, gt=1, description="λ of (λ − p)·p²")
-        margin: float = Field(1.0, ge=0, description="subtracted from a positive's logit")
-        focus: float = Field(2.0, ge=0, description="γ of the positives")
+        peak: float = Field(default=1.5, gt=1, description="λ of (λ − p)·p²")
+        margin: float = Field(default=1.0, ge=0, description="subtracted from a positive's logit")
+        focus: float = Field(default=2.0, ge=0, description="γ of the positives")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         options, p = self.options, output.logits.sigmoid()
@@ -43,10 +43,10 @@ class SPLC(Method):
     """Focal margin loss; an unobserved label above the threshold counts as positive."""
 
     class Options(MethodOptions):
-        threshold: float = Field(0.6, gt=0, lt=1, description="positive above this p")
-        start: float = Field(0.1, ge=0, lt=1, description="fraction of epochs before that")
-        margin: float = Field(1.0, ge=0, description="subtracted from a positive's logit")
-        focus: float = Field(2.0, ge=0, description="γ of positives and negatives")
+        threshold: float = Field(default=0.6, gt=0, lt=1, description="positive above this p")
+        start: float = Field(default=0.1, ge=0, lt=1, description="fraction of epochs before that")
+        margin: float = Field(default=1.0, ge=0, description="subtracted from a positive's logit")
+        focus: float = Field(default=2.0, ge=0, description="γ of positives and negatives")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         options, logits = self.options, output.logits

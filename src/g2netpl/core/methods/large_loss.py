@@ -44,9 +44,9 @@ class LargeLoss(Method):
 
     class Options(MethodOptions):
         action: Literal["reject", "temporary", "permanent"] = Field(
-            "reject", description="leave a large loss out, or count it as positive"
+            default="reject", description="leave a large loss out, or count it as positive"
         )
-        rate: float = Field(0.02, ge=0, le=1, description="final fraction of unobserved")
+        rate: float = Field(default=0.02, ge=0, le=1, description="final fraction of unobserved")
 
     corrected: Tensor  # (N, L) bool, if corrections are permanent
 

@@ -32,9 +32,9 @@ class ROLE(Method):
 
     class Options(MethodOptions):
         estimate_learning_rate: float = Field(
-            10.0, gt=0, description="learning rate of the estimates, × the model's"
+            default=10.0, gt=0, description="learning rate of the estimates, × the model's"
         )
-        regulariser: float = Field(1.0, ge=0, description="weight of R, half for each side")
+        regulariser: float = Field(default=1.0, ge=0, description="weight of R, half for each side")
 
     def __init__(self, observed: Tensor, *options: Any, **more: Any) -> None:
         super().__init__(observed, *options, **more)

@@ -30,13 +30,17 @@ class UPS(Method):
     """Observed labels, and those that the previous round was certain about."""
 
     class Options(MethodOptions):
-        rounds: int = Field(2, ge=1, description="training runs, each from the same start")
-        passes: int = Field(10, ge=2, description="predictions with dropout between rounds")
-        dropout: float = Field(0.3, gt=0, lt=1, description="in front of the last layer")
-        positive_mean: float = Field(0.7, gt=0.5, lt=1, description="positive from here on")
-        positive_deviation: float = Field(0.05, gt=0, description="if its deviation is less")
-        negative_mean: float = Field(0.05, gt=0, lt=0.5, description="negative up to here")
-        negative_deviation: float = Field(0.005, gt=0, description="if its deviation is less")
+        rounds: int = Field(default=2, ge=1, description="training runs, each from the same start")
+        passes: int = Field(default=10, ge=2, description="predictions with dropout between rounds")
+        dropout: float = Field(default=0.3, gt=0, lt=1, description="in front of the last layer")
+        positive_mean: float = Field(default=0.7, gt=0.5, lt=1, description="positive from here on")
+        positive_deviation: float = Field(
+            default=0.05, gt=0, description="if its deviation is less"
+        )
+        negative_mean: float = Field(default=0.05, gt=0, lt=0.5, description="negative up to here")
+        negative_deviation: float = Field(
+            default=0.005, gt=0, description="if its deviation is less"
+        )
 
     selected: Tensor  # (N, L) int8: observed labels and pseudo-labels
 
