@@ -14,6 +14,7 @@ SampledPositiveHead  Ours: an observed tag is sampled from the image's positives
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,8 +52,10 @@ class Output:
 
     def first(self, count: int) -> "Output":
         """The first images of the batch."""
-        values = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **{name: value[:count] for name, value in values.items()})
+        parts: dict[str, Any] = {
+            name: value[:count] for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **parts)
 
 
 class IndependentHead(nn.Module):

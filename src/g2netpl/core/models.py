@@ -154,7 +154,7 @@ def build_optimizer(
         raise InputError(f"unknown optimizer {name!r} ({did_you_mean(name.lower(), known)})")
     is_contiguous = all(each.is_contiguous() for group in groups for each in group["params"])
     has_fused = is_contiguous and name in ("adam", "adamw", "sgd", "nesterov", "momentum")
-    more = {"fused": True} if has_fused else {}
+    more: dict[str, Any] = {"fused": True} if has_fused else {}
     try:
         copies = [dict(group) for group in groups]
         optimizer: torch.optim.Optimizer = create_optimizer_v2(
