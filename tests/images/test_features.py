@@ -116,20 +116,6 @@ def test_an_earlier_folder_is_there_until_the_new_features_are(photos, tmp_path,
     assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == before
 
 
-def test_images_are_looked_for_beside_the_label_file(photos, tmp_path, capsys):
-    def made(name, *more):
-        flags = ["--backbone", "tiny", "--image-size", "32", "--workers", "0", "--output"]
-        return main(["features", *flags, str(tmp_path / name), *map(str, more)])
-
-    labels = ("--labels", photos / "train.csv")
-    assert made("one", *labels) == made("two", *labels, "--images", photos) == 0
-    one, two = (read_features(tmp_path / name) for name in ("one", "two"))
-    np.testing.assert_array_equal(one.train_features, two.train_features)
-    np.testing.assert_array_equal(one.test_features, two.test_features)
-    assert made("three/") == 2
-    assert "expected --labels" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_numbers_that_a_backbone_cannot_make_are_reported(small_training, monkeypatch, number):
     def compute(*arguments, **named):

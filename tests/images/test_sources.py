@@ -12,7 +12,6 @@ from packed import pictures
 from PIL import Image
 from tar_shards import all_of, tar, write_shards
 
-from g2netpl.cli import main
 from g2netpl.images.loader import TOGETHER, epoch_groups
 from g2netpl.images.sources import find, images_at, list_images, locate, shards_of
 from g2netpl.labels.io import read_labels
@@ -188,17 +187,3 @@ def test_pictures_inside_a_data_set_of_hugging_face(tmp_path):
         assert Image.open(io.BytesIO(content_of(place))).size == (8, 8), row
     assert content_of(pickle.loads(pickle.dumps(places[1]))) == content_of(places[1])
     assert find(["none.png"], data).missing == [0]
-
-
-def test_commands_take_shards(packed, photos, tmp_path, capfd, small_training):
-    """check, predict and find, as they take a folder."""
-    command = ["check", "--labels", str(photos / "train.csv"), "--images", str(packed)]
-    assert main([*command, "--workers", "0"]) == 0
-    assert "readable images" in capfd.readouterr().out
-    train(RunConfig(**small_training("run", mode="linear", pretrained=False)))
-    for name, images in (("a", photos), ("b", packed)):
-        command = ["predict", str(tmp_path / "run"), "--images", str(images), "--workers", "0"]
-        assert main([*command, "--output", str(tmp_path / f"{name}.csv")]) == 0
-    lines = [sorted((tmp_path / f"{name}.csv").read_text().split("\n")) for name in "ab"]
-    assert lines[0] == lines[1]
-    assert find(["none.png"], packed).missing == [0]

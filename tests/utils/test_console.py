@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import shutil
 import unicodedata
@@ -117,29 +116,6 @@ def test_errors_show_hostile_names(arguments, tmp_path, monkeypatch, capsys):
     assert not commands_in(error)
     assert r"\x1b[2J" in error
     assert error.count("\n") == 1
-
-
-def test_every_command_takes_paths_that_are_not_utf8(photos, small_training, tmp_path, capsys):
-    folder = tmp_path / BYTES
-    shutil.copytree(photos, folder / "photos")
-    run, cache = str(folder / "run"), str(folder / "cache")
-    labels, images = str(folder / "photos" / "train.csv"), str(folder / "photos")
-    keys = small_training(labels=labels, images=images, output=run, cache=cache, mode="linear")
-    keys["test_labels"] = str(folder / "photos" / "test.csv")
-    page, table = str(folder / "a.csv"), str(folder / "a.parquet")
-    for arguments in (
-        ["check", "--labels", labels, "--images", images, "--output", page],
-        ["convert", labels, table],
-        ["train", *(word for pair in keys.items() for word in ("--set", "{}={}".format(*pair)))],
-        ["train", "--resume", "--output", run],
-        ["report", run],
-        ["predict", run, "--images", images, "--output", str(folder / "scores.parquet")],
-        ["complete", run, "--output", str(folder / "completed.parquet")],
-        ["review", run, "--export", str(folder / "reviewed.csv")],
-    ):
-        assert main(arguments) == 0, capsys.readouterr().err
-        assert not commands_in(capsys.readouterr().out)
-    assert json.loads((folder / "run" / "run.json").read_bytes())["config"]["labels"] == labels
 
 
 def test_an_image_that_no_table_can_name_is_refused(small_run, photos, tmp_path, capsys):
