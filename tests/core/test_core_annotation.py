@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from g2netpl.core import Batch, Output, SampledPositiveHead, build_method, build_model, train_epoch
-from g2netpl.core.annotation import pool, presence_logits, times_probability
+from g2netpl.core.annotation import pool, presence_logits
 from g2netpl.core.losses import SPREAD_WEIGHT, sampled_positive
 from g2netpl.core.models import build_backbone
 
@@ -125,21 +125,6 @@ def test_calibration_is_part_of_the_state():
     again.reset_calibration(2.0)
     fresh = softmax_head(3)
     assert torch.equal(again.predict(again(x)), fresh.predict(fresh(x)))
-
-
-def test_times_probability_by_hand():
-    logits = torch.tensor([-3.0, 0.0, 4.0])
-    found = times_probability(logits, torch.tensor(0.3)).sigmoid()
-    assert torch.allclose(found, 0.3 * logits.sigmoid(), atol=1e-6)
-    assert torch.equal(times_probability(logits, torch.tensor(1.0)), logits)
-
-
-def test_gradients_stay_finite_for_extreme_logits():
-    logits = torch.tensor([[900.0, 0.0, -900.0]], requires_grad=True)
-    head, observed = softmax_head(3), torch.tensor([[0, -1, 1]], dtype=torch.int8)
-    output = head(logits)
-    (head.loss(output, observed) + head.predict(output).sigmoid().sum()).backward()
-    assert logits.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("annotation", ["random", "sampled"])

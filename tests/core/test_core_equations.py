@@ -103,12 +103,6 @@ def test_best_response_is_the_minimum_on_a_fine_grid(cost, penalty, dtype):
         assert float(answer) == pytest.approx(float(grid[values.argmin()]), abs=1e-5)
 
 
-def test_best_response_without_penalty_is_the_prediction():
-    predicted = torch.linspace(0, 1, 11)
-    torch.testing.assert_close(best_response(predicted, 0.0), predicted)
-    torch.testing.assert_close(best_response(predicted, 1e-5), predicted, atol=1e-5, rtol=0)
-
-
 def test_best_response_at_a_tie_stays_on_the_current_side():
     half = torch.tensor([0.5, 0.5])
     current = torch.tensor([0.2, 0.9])
@@ -151,12 +145,6 @@ def test_label_costs_by_hand():
     # e^(0.5·0.24) · 0.591918 = 1.127497 · 0.591918
     ours = float(label_cost(soft, predicted, 0.5, "exponential"))
     assert ours == pytest.approx(0.667386, abs=1e-5)
-
-
-def test_gaussian_penalty_by_hand():
-    # exp(−0.2² / (2·0.2²)) = e^(−½) = 0.606531
-    assert float(penalty_at(torch.tensor(0.7), 2.0, 0.2)) == pytest.approx(1.213061, abs=1e-6)
-    assert penalty_at(torch.tensor(0.7), 2.0, None) == 2.0
 
 
 @pytest.mark.parametrize(

@@ -43,35 +43,6 @@ def test_both_halves_make_the_whole(name):
             assert {**below, **above}[key].data_ptr() == value.data_ptr()
 
 
-def multiply_adds(module, inputs):
-    """Of all convolutions and linear layers, by the shapes of their outputs."""
-    counts = []
-
-    def count(layer, _, output):
-        counts.append(layer.weight.shape[1:].numel() * output.numel())
-
-    layers = [each for each in module.modules() if isinstance(each, nn.Conv2d | nn.Linear)]
-    hooks = [layer.register_forward_hook(count) for layer in layers]
-    with torch.no_grad():
-        output = module(inputs)
-    for hook in hooks:
-        hook.remove()
-    return sum(counts), output
-
-
-def test_the_fraction_is_that_of_the_multiply_adds():
-    split = frozen_below(backbone("resnet18").eval(), None, SIZE)
-    below, activations = multiply_adds(split.lower, images(1))
-    above, _ = multiply_adds(split.upper, activations)
-    assert split.fraction == pytest.approx(above / (below + above), rel=1e-6)
-    assert 0.1 < split.fraction < 0.3
-    trained = sum(parameter.numel() for parameter in split.upper.parameters())
-    assert str(split).startswith(
-        f"trains {split.at} and above ({split.fraction:.0%} of the compute"
-    )
-    assert f"{trained / 1e6:.1f} M parameters" in str(split)
-
-
 def test_gradients_are_those_of_the_whole_with_frozen_lower_blocks():
     whole = backbone("tiny")
     split = frozen_below(whole, None, SIZE)

@@ -90,35 +90,6 @@ def test_given_scores_replace_the_computed_ones():
         model(x)
 
 
-def test_the_state_is_complete():
-    x, model = torch.randn(5, 6), model_with(name_prior())
-    with torch.no_grad():
-        model.head.factor.mul_(1.5)
-    state = model.state_dict()
-    again = model_with(NamePrior.from_state(state, "head.prior."))
-    again.load_state_dict(state)
-    assert torch.equal(again.predict(x), model.predict(x))
-
-
-def test_onnx(tmp_path):
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-
-    class Predict(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model_with(name_prior()).eval()
-
-        def forward(self, x):
-            return self.model.predict(x)
-
-    x, module, path = torch.randn(4, 6), Predict().eval(), tmp_path / "model.onnx"
-    torch.onnx.export(module, (x,), path, dynamo=True, verbose=False)
-    session = runtime.InferenceSession(path)
-    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-    assert found == pytest.approx(module(x).detach().numpy(), abs=1e-4)
-
-
 @pytest.mark.parametrize("name", ["resnet18", "mobilenetv3_small_050", "vit_tiny_patch16_224"])
 def test_the_classifier_of_a_timm_model(name):
     timm = pytest.importorskip("timm")
@@ -128,16 +99,3 @@ def test_the_classifier_of_a_timm_model(name):
         expected = model(images)
         weight, bias = detach_classifier(model)
         assert torch.allclose(functional.linear(model(images), weight, bias), expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["lite0", "lite1"])
-def test_the_classifier_of_a_wheel(name):
-    from g2netpl.core.models import build_backbone
-
-    try:
-        backbone = build_backbone(name)
-    except InputError:
-        pytest.skip("the wheel is not installed")
-    weight, bias = backbone.classifier
-    assert weight.shape == (1000, backbone.width)
-    assert bias.shape == (1000,)

@@ -65,11 +65,6 @@ def white_where(mask, pixels):
     return np.where(mask[..., None], 255, pixels)
 
 
-def on_white(pixels, alpha):
-    share = alpha[..., None] / 255
-    return np.rint(share * pixels + (1 - share) * 255)
-
-
 def from_cmyk(cmyk):
     paper = 1 - cmyk / 255
     return np.rint(255 * paper[..., :3] * paper[..., 3:])
@@ -136,16 +131,6 @@ def grey_with(values, grey=GREY):
     return rgb(grey)
 
 
-def netpbm_start(kind, top):
-    return f"{kind}\n{WIDTH} {HEIGHT}\n{top}\n".encode()
-
-
-def icon_of(inner, bits=32):
-    """An icon that says to hold 8 × 8 pixels."""
-    entry = struct.pack("<BBBBHHII", 8, 8, 0, 0, 1, bits, len(inner), 22)
-    return struct.pack("<HHH", 0, 1, 1) + entry + inner
-
-
 READABLE = {
     "JPEG": (saved(COLOUR, "JPEG", progressive=True, **GOOD), COLOUR, 6),
     "JPEG, CMYK": (saved(CMYK, "JPEG", mode="CMYK", **GOOD), from_cmyk(CMYK), 6),
@@ -153,7 +138,6 @@ READABLE = {
         f"JPEG, EXIF orientation {value}": (photo(exif(orientation(value))), turn(COLOUR), 6)
         for value, turn in TURNED.items()
     },
-    "JPEG, EXIF orientation as text": (photo(exif((0x0112, 2, 2, b"6"))), COLOUR, 6),
     "JPEG, EXIF cut off": (photo(exif(orientation(6))[:20]), COLOUR, 6),
     "PNG": (saved(COLOUR, "PNG"), COLOUR, 0),
     "PNG, 16-bit grey": (
@@ -167,17 +151,6 @@ READABLE = {
         white_where(INDEX == 3, PALETTE[INDEX]),
         0,
     ),
-    "PNG, palette, an alpha for each colour": (
-        saved(palette_image(), "PNG", transparency=bytes(range(0, 256, 17))),
-        on_white(PALETTE[INDEX], INDEX * 17),
-        1,
-    ),
-    "PNG, animated": (two_frames("PNG", COLOUR), COLOUR, 0),
-    "PNG, fewer rows than it says": (
-        png(8, 2, [row.tobytes() for row in COLOUR[:9]]),
-        COLOUR * (DOWN < 9)[..., None],
-        0,
-    ),
     "GIF, animated": (two_frames("GIF", GREY), rgb(GREY), 0),
     "TIFF, 16 bits": (saved(DEEP.astype(">u2"), "TIFF", mode="I;16B"), rgb(GREY), 0),
     "TIFF, floats with NaN, infinite and negative": (
@@ -185,18 +158,7 @@ READABLE = {
         grey_with([0, 0, 0, 0]),
         0,
     ),
-    "TIFF, 32-bit integers": (saved(DEEP.astype(np.int32), "TIFF"), rgb(GREY), 0),
     "TIFF, orientation": (saved(COLOUR, "TIFF", tiffinfo={0x0112: 6}), TURNED[6](COLOUR), 0),
-    "BMP, negative height": (  # the file's first row is the top one
-        changed(saved(COLOUR, "BMP"), 22, struct.pack("<i", -HEIGHT)),
-        COLOUR[::-1],
-        0,
-    ),
-    "PGM, 16 bits": (
-        netpbm_start("P5", 65535) + DEEP.astype(">u2").tobytes(),
-        rgb(GREY),
-        0,
-    ),
     "WebP": (saved(COLOUR_ALPHA, "WEBP", lossless=True), white_where(CLEAR, COLOUR), 0),
     "JPEG 2000": (saved(COLOUR, "JPEG2000", irreversible=False), COLOUR, 0),
     "AVIF": (saved(COLOUR, "AVIF", **FINE), COLOUR, 4),
@@ -246,27 +208,7 @@ def jpeg_of(width, height):
     return changed(data, data.index(b"\xff\xc0") + 5, struct.pack(">HH", height, width))
 
 
-def png_with_data(data):
-    start = png(8, 0, [b""], 4, 4)
-    return start[: start.index(b"IDAT") - 4] + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-
-
 LARGE_PNG = png(1, 0, [bytes(1000)] * 8125, 8000, 8125)  # very many pixels in few bytes
-
-
-def gif_of(width, height):
-    data, size = noise("GIF"), struct.pack("<HH", width, height)
-    return changed(changed(data, 6, size), data.index(b",", 13 + 3 * 256) + 5, size)
-
-
-def bmp_of(width, height):
-    return changed(noise("BMP"), 18, struct.pack("<ii", width, height))
-
-
-def tiff_of(width, height):
-    tags = {256: width, 257: height, 258: 8, 259: 1, 262: 1, 273: 8, 278: height, 279: 8}
-    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
-    return b"II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + entries + bytes(4)
 
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
@@ -279,19 +221,11 @@ UNREADABLE = {
     "EPS": file(EPS),
     "HEIC, cut in half": damaged(cut("HEIF")),
     "HEIC without a picture": file(HEIC, DAMAGED),
-    "1 kB at random": file(np.random.default_rng(0).bytes(1000)),
     "JPEG, cut in half": damaged(cut("JPEG")),
     "JPEG of 65500x65500": file(jpeg_of(65500, 65500), TOO_LARGE),
-    "PNG, cut in half": damaged(cut("PNG")),
-    "PNG, pixels that do not inflate": damaged(png_with_data(b"\x78\x9c" + b"\xff" * 9)),
     "PNG of 65 megapixels, valid": file(LARGE_PNG, TOO_LARGE),
-    "GIF of 65535x65535": file(gif_of(65535, 65535), TOO_LARGE),
     "TIFF, no directory": file(b"II*\0\x08\0\0\0"),
-    "TIFF of 60000x60000": file(tiff_of(60_000, 60_000), TOO_LARGE),
-    "BMP of 2147483647x2147483647": file(bmp_of(2**31 - 1, 2**31 - 1), TOO_LARGE),
-    "ICO around a PNG of 65 megapixels": file(icon_of(LARGE_PNG), TOO_LARGE),
     "PPM, control characters in its header": file(b"P6 \x1b[31mred\x07\x85red 2 255", DAMAGED),
-    "WebP, cut in half": file(cut("WEBP"), DAMAGED),
     "folder": Unreadable(Path.mkdir, "not a regular file"),
     "FIFO": Unreadable(os.mkfifo, "not a regular file"),
     "link to /dev/zero": Unreadable(lambda path: path.symlink_to("/dev/zero"), "not a regular"),

@@ -7,7 +7,7 @@ import torch
 from g2netpl import RunConfig, load_run, train
 from g2netpl.core.models import build_backbone
 from g2netpl.images import features as engine
-from g2netpl.images.features import Engine, compute_features, faster
+from g2netpl.images.features import Engine, faster
 from g2netpl.images.loader import ArraySource
 
 pytest.importorskip("onnxruntime")
@@ -76,13 +76,6 @@ def test_pytorch_is_used_for_few_images_another_device_or_if_onnxruntime_fails(m
         "note: features by PyTorch: onnxruntime fails (RuntimeError)",
         "note: features by PyTorch: onnxruntime fails (ValueError)",
     ]
-
-
-def test_lite0_is_as_in_pytorch():
-    module = build_backbone("lite0", pretrained=False).module.eval()
-    source = ArraySource(some_images(6, 64))
-    fast = compute_features(faster(module, source, engine.ENOUGH), source, batch_size=4)
-    assert same(fast, compute_features(module, source, batch_size=4))
 
 
 def test_a_run_is_the_same_by_either(small_training, photos, tmp_path, monkeypatch):

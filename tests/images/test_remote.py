@@ -17,8 +17,7 @@ from g2netpl.cli import main
 from g2netpl.images import sources
 from g2netpl.images.loader import ImageSource, plain_groups
 from g2netpl.images.sources import list_images, locate
-from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels, read_matching, write_labels
-from g2netpl.runs.predicting import read_names
+from g2netpl.labels.io import ReadOptions, read_labels, read_matching, write_labels
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.image_refs import Unreachable, file_digest, open_file
 
@@ -254,14 +253,6 @@ def test_addresses_without_images_are_told(store, address, says):
 LABELS = "image,cat,dog\na.png,1,\nb.png,0,1\nc.png,,0\n"
 
 
-@pytest.fixture
-def labels(store):
-    """A label file of the store; each test has one of its own, since a copy stays until the end."""
-    address = f"labels-{next(OTHERS)}/ü x.csv"
-    store.objects[address] = LABELS.encode()
-    return f"s3://bucket/{address}"
-
-
 @pytest.mark.parametrize("format", ["csv", "coco", "xlsx"])
 def test_labels_come_from_a_store_as_from_a_file(store, tmp_path, format):
     (tmp_path / "labels.csv").write_text(LABELS)
@@ -280,15 +271,6 @@ def test_labels_come_from_a_store_as_from_a_file(store, tmp_path, format):
     assert both.fingerprint() == here.fingerprint()
 
 
-def test_issues_in_labels_of_a_store_name_the_file(store, labels, tmp_path, capfd):
-    address = labels.removeprefix("s3://bucket/")
-    store.objects[address] = LABELS.replace("b.png,0", "b.png,7").encode()
-    assert main(["check", "--labels", labels, "--images", str(tmp_path)]) == 2
-    assert "ü x.csv:3: class 'cat'" in "".join(capfd.readouterr())
-    with pytest.raises(LabelFileError, match=r"ü x.csv:3: class"):
-        read_labels(labels)
-
-
 @pytest.mark.parametrize(
     ("address", "says"),
     [
@@ -304,9 +286,3 @@ def test_addresses_without_labels_are_told(store, address, says, tmp_path, capfd
     told = capfd.readouterr().err
     assert says in told
     assert len(told.strip().splitlines()) == 1
-
-
-def test_a_label_file_in_a_store_needs_an_image_folder(labels, tmp_path, capfd):
-    assert read_names(labels) == ["a.png", "b.png", "c.png"]
-    assert main(["train", "--labels", labels, "--output", str(tmp_path / "run")]) == 2
-    assert f"{labels}: say with --images where its images are" in capfd.readouterr().err

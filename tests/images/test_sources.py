@@ -12,7 +12,6 @@ from packed import pictures
 from PIL import Image
 from tar_shards import all_of, tar, write_shards
 
-from g2netpl.cli import main
 from g2netpl.images.loader import TOGETHER, epoch_groups
 from g2netpl.images.sources import find, images_at, list_images, locate, shards_of
 from g2netpl.labels.io import read_labels
@@ -170,17 +169,6 @@ def test_a_damaged_shard_is_refused_in_one_line(tmp_path, capfd, name, says):
     assert str(tmp_path) in str(told.value)
 
 
-def test_a_shard_that_was_replaced_is_listed_again(tmp_path):
-    shard = tar(tmp_path / "s.tar", [("a.png", png(1))])
-    place = locate(["a.png"], shard)[0]
-    assert content_of(place) == png(1)
-    tar(shard, [("b.png", png(2)), ("c.png", png(3))])
-    assert list_images(shard) == ["b.png", "c.png"]
-    shard.write_bytes(b"")
-    with pytest.raises(ValueError, match="was changed"):
-        content_of(place)
-
-
 def test_an_image_in_a_shard_can_be_sent_to_another_process(tmp_path):
     shard = tar(tmp_path / "s.tar", [("x/a.png", png(1))])
     place = pickle.loads(pickle.dumps(locate(["x/a.png"], shard)[0]))
@@ -199,17 +187,3 @@ def test_pictures_inside_a_data_set_of_hugging_face(tmp_path):
         assert Image.open(io.BytesIO(content_of(place))).size == (8, 8), row
     assert content_of(pickle.loads(pickle.dumps(places[1]))) == content_of(places[1])
     assert find(["none.png"], data).missing == [0]
-
-
-def test_commands_take_shards(packed, photos, tmp_path, capfd, small_training):
-    """check, predict and find, as they take a folder."""
-    command = ["check", "--labels", str(photos / "train.csv"), "--images", str(packed)]
-    assert main([*command, "--workers", "0"]) == 0
-    assert "readable images" in capfd.readouterr().out
-    train(RunConfig(**small_training("run", mode="linear", pretrained=False)))
-    for name, images in (("a", photos), ("b", packed)):
-        command = ["predict", str(tmp_path / "run"), "--images", str(images), "--workers", "0"]
-        assert main([*command, "--output", str(tmp_path / f"{name}.csv")]) == 0
-    lines = [sorted((tmp_path / f"{name}.csv").read_text().split("\n")) for name in "ab"]
-    assert lines[0] == lines[1]
-    assert find(["none.png"], packed).missing == [0]

@@ -7,7 +7,6 @@ from g2netpl.runs.config import RunConfig, read_keys
 
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),
-    "true for a number": ("epochs = true", "epochs: must not be true or false, got True"),
     "NUL in a path": ('cache = "a\\u0000b"', "cache: must be a path, without a NUL character"),
     "unknown key": ("epoch = 3", "unknown key 'epoch' (did you mean 'epochs'?)"),
     "unknown method": ('method = "g2net"', "unknown method 'g2net' (did you mean 'g2netpl'?)"),

@@ -1,6 +1,5 @@
 """A folder from somebody else holds links: nothing is written outside of it."""
 
-import json
 import os
 
 import pytest
@@ -59,15 +58,6 @@ def contents(folder):
 def test_the_file_of_answers(tmp_path, outside, link, rejected, line):
     run = small_run(tmp_path)
     (outside / "diary.txt").write_text(line)
-    link(outside / "diary.txt", run / "review.jsonl")
-    rejected(run / "review.jsonl", "review", run, "--no-browser")
-
-
-def test_the_file_of_answers_that_are_right(tmp_path, outside, link, rejected):
-    run = small_run(tmp_path)
-    answer = {"id": "0123456789abcdef", "time": "2026-11-18T00:00:00.000Z", "action": "yes"}
-    answer |= {"image": "w.png", "class": "bee", "old": -1, "new": 1, "order": "useful"}
-    (outside / "diary.txt").write_text(json.dumps(answer) + "\n")
     link(outside / "diary.txt", run / "review.jsonl")
     rejected(run / "review.jsonl", "review", run, "--no-browser")
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 
 import pytest
 from review_runs import small_run as small_review
@@ -94,24 +93,3 @@ def test_a_tracker_of_a_received_run_writes_nothing_outside(
     assert main([*resume, "--log-with", f"tensorboard:{outside}"]) == 0
     assert [path.name for path in outside.iterdir()] == ["elsewhere"]
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_review_without_a_browser_leaves_its_page_alone_and_heeds_sighup(tmp_path, monkeypatch):
-    run = small_review(tmp_path)
-    (run / "review-open.html").write_text("mine")
-    seen = []
-
-    def hang_up(_):
-        seen.append(signal.getsignal(signal.SIGTERM))
-        signal.raise_signal(signal.SIGHUP)
-
-    monkeypatch.setattr("g2netpl.review.server.ReviewServer.serve_forever", hang_up)
-    before = [signal.signal(signal.SIGTERM, signal.SIG_IGN), signal.getsignal(signal.SIGHUP)]
-    signal.signal(signal.SIGHUP, lambda *_: pytest.fail("nobody caught SIGHUP"))
-    try:
-        assert main(["review", str(run), "--no-browser"]) == 0
-    finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGHUP, before[1])
-    assert seen == [signal.SIG_IGN]
-    assert (run / "review-open.html").read_text() == "mine"

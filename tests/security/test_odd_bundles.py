@@ -169,23 +169,6 @@ def test_no_other_file_is_read(name, location, predict, tmp_path):
     assert "cannot be used by onnxruntime" in said
 
 
-def unused(location):
-    """Tensors in another file that no answer needs."""
-    training = model()
-    training.training_info.add().algorithm.initializer.append(weight(location=location))
-    graph = onnx.GraphProto(initializer=[weight("unused", location=location)])
-    return {
-        "unused initializer": model(tensors=[weight(), weight("more", location=location)]),
-        "training": training,
-        "a second graph": model().SerializeToString() + field(7, graph.SerializeToString()),
-    }
-
-
-@pytest.mark.parametrize("name", unused("secret"))
-def test_nor_is_one_that_is_not_needed(name, predict):
-    assert predict(unused("not-there")[name]) == (0, "")
-
-
 def wrong_answers():
     """Graphs that load and then do not answer as promised, and what is to be said."""
     first = (

@@ -2,17 +2,14 @@
 
 import json
 import os
-import pickle
 import sys
 from urllib.parse import quote
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from g2netpl.images.pixels import open_image
 from g2netpl.images.sources import locate
-from g2netpl.labels.io import FORMATS, find_format, read_labels
+from g2netpl.labels.io import read_labels
 from g2netpl.utils.errors import InputError
 
 OPENED: list[str] | None = None
@@ -244,51 +241,7 @@ def test_a_name_that_leads_out_by_itself_is_refused_on_reading(labels, carrier, 
         read_labels(CARRIERS[carrier](labels, HOSTILE[trap]))
 
 
-MADE_OTHERWISE = ("lvis", "label-studio, upload", "voc by xml")  # only a last part, or a file
-
-
-@pytest.mark.parametrize("carrier", [each for each in CARRIERS if each not in MADE_OTHERWISE])
-def test_a_name_with_idle_parts_is_the_plain_one(photos, labels, carrier):
-    (photos / "sub" / "a.jpg").write_bytes(b"")
-    (name,) = read_labels(CARRIERS[carrier](labels, ".//./sub///.//a.jpg")).images
-    assert name == "sub/a.jpg"
-    assert locate([name], photos) == [str(photos / "sub/a.jpg")]
-
-
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_good_name_is_found(photos, labels, carrier):
     path = CARRIERS[carrier](labels, "inside.jpg")
     assert locate(read_labels(path).images, photos) == [str(photos / "inside.jpg")]
-
-
-def test_every_format_carries_names(tmp_path):
-    found = []
-    for number, make in enumerate(CARRIERS.values()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        found.append(find_format(make(folder, "inside.jpg")))
-    # photo-tags finds photos, classes has none, and pictures of huggingface are unpacked first
-    names = FORMATS.keys() - {"photo-tags", "classes", "huggingface"}
-    assert {id(row) for row in found} == {id(FORMATS[name]) for name in names}
-
-
-INSIDE = (200, 30, 10)
-
-
-@pytest.fixture
-def album(tmp_path):
-    """A folder `in` with sub/a.png."""
-    (tmp_path / "in" / "sub").mkdir(parents=True)
-    Image.new("RGB", (8, 8), INSIDE).save(tmp_path / "in" / "sub" / "a.png")
-    return tmp_path / "in"
-
-
-def test_links_that_stay_inside_are_followed(album):
-    (album / "near.png").symlink_to("sub/a.png")
-    (album / "near").symlink_to(album / "sub")
-    (album.parent / "link").symlink_to(album)
-    for root in (album, album.parent / "link", f"{album}/"):
-        for path in locate(["near.png", "near/a.png", "sub/a.png"], root):
-            again = pickle.loads(pickle.dumps(path))
-            assert again == path
-            assert open_image(again).getpixel((0, 0)) == INSIDE

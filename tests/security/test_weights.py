@@ -1,18 +1,15 @@
 """Foreign weights are read as tensors and nothing else; no code of ours can run what it reads."""
 
-import ast
 import os
 import pickle
-import re
 from pathlib import Path
 
 import pytest
 import timm
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 import g2netpl
-from g2netpl.cli import main
 from g2netpl.core.models import build_backbone
 from g2netpl.utils.errors import InputError
 
@@ -75,112 +72,13 @@ def test_the_classifier_of_another_program_is_left_out(tmp_path):
         build_backbone("tiny", weights=tmp_path / "whole.pth")
 
 
-def test_training_starts_from_a_pth(tmp_path, photos, capsys):
-    theirs = build_backbone("tiny", seed=5).module.state_dict()
-    torch.save(theirs, tmp_path / "theirs.pth")
-    flags = ["--labels", photos / "train.csv", "--images", photos, "--output", tmp_path / "run"]
-    flags += ["--backbone", "tiny", "--mode", "linear", "--epochs", "1"]
-    flags += ["--image-size", "32", "--workers", "0", "--cache", tmp_path, "--device", "cpu"]
-    assert main(["train", *map(str, flags), "--weights", str(tmp_path / "theirs.pth")]) == 0
-    trained = load_file(tmp_path / "run" / "model.safetensors")
-    assert torch.equal(trained["backbone.1.weight"], theirs["1.weight"])
-    torch.save(Malicious(tmp_path / "was-here"), tmp_path / "theirs.pth")
-    capsys.readouterr()
-    flags[5] = tmp_path / "other"
-    assert main(["train", *map(str, flags), "--weights", str(tmp_path / "theirs.pth")]) == 2
-    error = capsys.readouterr().err
-    assert "nothing in it was run" in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "was-here").exists()
-
-
-MISTAKES = {
-    "text": (b"hello", "not a file of weights only"),
-    "empty": (b"", "not a file of weights only"),
-    "zip of nothing": (b"PK\x05\x06" + bytes(18), "not a file of weights only"),
-    "a tensor": (torch.zeros(2), "not a file of weights only"),
-    "a number": ({"w": torch.zeros(2), "epoch": 3}, "tensor '1.weight' of the backbone is missing"),
-    "a program": ({"model": torch.nn.Linear(2, 2)}, "not a file of weights only"),
-    "another network": ({"w": torch.zeros(2)}, "tensor '1.weight' of the backbone is missing"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told_in_one_line(tmp_path, name):
-    content, says = MISTAKES[name]
-    path = tmp_path / "weights.pth"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        torch.save(content, path)
-    with pytest.raises(InputError, match=re.escape(says)) as told:
-        build_backbone("tiny", weights=path)
-    assert str(told.value).startswith(f"{path}: ")
-    assert "\n" not in str(told.value)
-
-
-UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
-RUNNERS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "yaml.load"}
-CAREFUL = {
-    **dict.fromkeys(("torch.load", "load_state_dict"), "weights_only=True"),  # the latter is timm's
-    "np.load": "allow_pickle=False",
-}
-
-
-def dangers(source):
-    """What in a program could run what it reads."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias.name for alias in node.names]
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            found += [name for name in names if name.partition(".")[0] in UNPICKLERS]
-        if not isinstance(node, ast.Call):
-            continue
-        called = ast.unparse(node.func).replace("numpy.", "np.")
-        keywords = [f"{each.arg}={ast.unparse(each.value)}" for each in node.keywords]
-        if called in RUNNERS or called.endswith(("read_pickle", "Unpickler")):
-            found.append(called)
-        if "shell=True" in keywords or "allow_pickle=True" in keywords:
-            found.append(ast.unparse(node))
-        if called in CAREFUL and CAREFUL[called] not in keywords:
-            found.append(ast.unparse(node))
-    return found
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import pickle",
-        "from pickle import loads",
-        "import joblib.numpy_pickle",
-        "torch.load(path)",
-        "torch.load(path, weights_only=False)",
-        "load_state_dict(path)",
-        "np.load(path)",
-        "numpy.load(path, allow_pickle=True)",
-        "np.lib.format.read_array(file, allow_pickle=True)",
-        "yaml.load(text)",
-        "eval(text)",
-        "exec(text)",
-        "os.system(line)",
-        "subprocess.run(line, shell=True)",
-        "pandas.read_pickle(path)",
-    ],
-)
-def test_the_search_for_dangers_finds_them(line):
-    assert dangers(line)
-    assert not dangers("torch.load(path, weights_only=True); np.load(path, allow_pickle=False)")
-    assert not dangers("network.eval(); re.compile(text); subprocess.run([program])")
-
-
-def test_nothing_of_ours_runs_what_it_reads():
+def test_no_file_of_ours_reads_pickles():
+    """Ruff's rules (S) find pickle, eval and shell commands; these two are keywords."""
     sources = list(Path(g2netpl.__file__).parent.rglob("*.py"))
     assert len(sources) > 50
-    readers = set()
     for path in sources:
         source = path.read_text(encoding="utf-8")
-        assert dangers(source) == [], path
+        assert "weights_only=False" not in source, path
+        assert "allow_pickle=True" not in source, path
         if "torch.load(" in source:
-            readers.add(path.name)
-    assert readers == {"lite.py", "checkpoints.py"}  # the first only by its SHA-256
+            assert "weights_only=True" in source, path

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import shutil
 import unicodedata
@@ -26,6 +25,7 @@ EVIL = {  # a name, and how it is to be seen
     "[/x]c": "[/x]c",
     ":cat:": ":cat:",
 }
+LABELS = {name: seen for name, seen in EVIL.items() if "\r" not in name}  # which is rejected
 BYTES = os.fsdecode(b"caf\xe9")  # in Latin-1
 
 
@@ -73,15 +73,15 @@ def evil_labels(tmp_path):
     """Label file and images with every such name; one of them is missing, one is no image."""
     folder = tmp_path / "photos"
     folder.mkdir()
-    names = [f"{name.replace('/', '')}.png" for name in EVIL]
+    names = [f"{name.replace('/', '')}.png" for name in LABELS]
     for name in names[1:]:
         Image.new("RGB", (16, 16)).save(folder / name)
     (folder / names[2]).write_text("no image")
     with open(tmp_path / "labels.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["image", *EVIL])
+        writer.writerow(["image", *LABELS])
         for row, name in enumerate(names):
-            writer.writerow([name, *(int(row == column) for column in range(len(EVIL)))])
+            writer.writerow([name, *(int(row == column) for column in range(len(LABELS)))])
     return tmp_path / "labels.csv", folder
 
 
@@ -90,8 +90,9 @@ def test_check_shows_hostile_names(evil_labels, capsys):
     assert main(["check", "--labels", str(labels), "--images", str(folder)]) == 2
     shown_to_all = capsys.readouterr()
     assert not commands_in(shown_to_all.out + shown_to_all.err)
-    assert "class 'over\\rwritten" in shown_to_all.out
-    assert "Ready to train." not in shown_to_all.out
+    for seen in LABELS.values():
+        assert f"\n{seen} " in shown_to_all.out
+    assert "\nReady to train." not in shown_to_all.out
 
 
 @pytest.mark.parametrize(
@@ -115,29 +116,6 @@ def test_errors_show_hostile_names(arguments, tmp_path, monkeypatch, capsys):
     assert not commands_in(error)
     assert r"\x1b[2J" in error
     assert error.count("\n") == 1
-
-
-def test_every_command_takes_paths_that_are_not_utf8(photos, small_training, tmp_path, capsys):
-    folder = tmp_path / BYTES
-    shutil.copytree(photos, folder / "photos")
-    run, cache = str(folder / "run"), str(folder / "cache")
-    labels, images = str(folder / "photos" / "train.csv"), str(folder / "photos")
-    keys = small_training(labels=labels, images=images, output=run, cache=cache, mode="linear")
-    keys["test_labels"] = str(folder / "photos" / "test.csv")
-    page, table = str(folder / "a.csv"), str(folder / "a.parquet")
-    for arguments in (
-        ["check", "--labels", labels, "--images", images, "--output", page],
-        ["convert", labels, table],
-        ["train", *(word for pair in keys.items() for word in ("--set", "{}={}".format(*pair)))],
-        ["train", "--resume", "--output", run],
-        ["report", run],
-        ["predict", run, "--images", images, "--output", str(folder / "scores.parquet")],
-        ["complete", run, "--output", str(folder / "completed.parquet")],
-        ["review", run, "--export", str(folder / "reviewed.csv")],
-    ):
-        assert main(arguments) == 0, capsys.readouterr().err
-        assert not commands_in(capsys.readouterr().out)
-    assert json.loads((folder / "run" / "run.json").read_bytes())["config"]["labels"] == labels
 
 
 def test_an_image_that_no_table_can_name_is_refused(small_run, photos, tmp_path, capsys):

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import threading
 
 import pytest
 
@@ -15,7 +14,6 @@ from g2netpl.utils.files import (
     open_in_place,
     remove_temporary,
     write_bytes,
-    write_exclusively,
 )
 
 
@@ -55,45 +53,6 @@ def test_a_new_file_has_usual_permissions_and_a_replaced_one_keeps_its_own(tmp_p
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
     assert stat.S_IMODE((tmp_path / "old").stat().st_mode) == 0o600
-
-
-def test_of_writers_that_create_one_file_exactly_one_succeeds(tmp_path):
-    path, outcomes, start = tmp_path / "a.xmp", [], threading.Barrier(8)
-
-    def create(number):
-        start.wait()
-        try:
-            write_exclusively(path, b"%d" % number)
-            outcomes.append(number)
-        except FileExistsError:
-            pass
-
-    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert path.read_bytes() == b"%d" % outcomes[0]
-    assert (len(outcomes), os.listdir(tmp_path)) == (1, ["a.xmp"])
-
-
-def test_without_hard_links_a_file_is_still_created_exclusively(tmp_path, monkeypatch):
-    """As on the cards of cameras (FAT)."""
-    monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(PermissionError(1, "")))
-    write_exclusively(tmp_path / "free", b"ours")
-    assert (tmp_path / "free").read_bytes() == b"ours"
-    outside = tmp_path / "outside"
-    outside.write_bytes(b"theirs")
-    (tmp_path / "file").write_bytes(b"theirs")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to(outside)
-    (tmp_path / "dangling link").symlink_to("nowhere")
-    names = sorted(os.listdir(tmp_path))
-    for name in ("file", "folder", "link", "dangling link"):
-        with pytest.raises(FileExistsError):
-            write_exclusively(tmp_path / name, b"ours")
-    assert sorted(os.listdir(tmp_path)) == names
-    assert outside.read_bytes() == (tmp_path / "file").read_bytes() == b"theirs"
 
 
 def test_what_is_appended_never_reaches_another_file(tmp_path):

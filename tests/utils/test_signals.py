@@ -8,7 +8,6 @@ from importlib import import_module
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.training.checkpoints import Checkpointing
 from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts, Stopped, leave_terminal_to_parent
 
 
@@ -54,12 +53,6 @@ def test_handlers_are_put_back():
         send(signal.SIGTERM)
     after = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     assert after == before
-    interrupts = Interrupts()
-    interrupts.__enter__()
-    interrupts._before[signal.SIGTERM] = None  # as Python tells of one set by a C library
-    interrupts.__exit__()
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    signal.signal(signal.SIGTERM, before[0])
 
 
 def test_outside_the_main_thread_signals_are_none_of_our_business():
@@ -75,16 +68,12 @@ def test_outside_the_main_thread_signals_are_none_of_our_business():
     assert seen == [before]
 
 
-KEPT, LOST = AGAIN, NOTHING_KEPT
-
-
 @pytest.mark.parametrize(
     ("command", "step", "advice"),
     [
-        ("features --labels train.csv --images photos --output out", "_tables", KEPT),
-        ("predict run --images photos --output out/", "_predict", KEPT),
-        ("predict run --images photos --output out.csv", "_predict", LOST),
-        ("export run --output out.onnx", "load_run", LOST),
+        ("features --labels train.csv --images photos --output out", "_tables", AGAIN),
+        ("predict run --images photos --output out/", "_predict", AGAIN),
+        ("predict run --images photos --output out.csv", "_predict", NOTHING_KEPT),
     ],
 )
 def test_a_command_that_is_stopped_says_what_is_kept(
@@ -126,45 +115,3 @@ def test_a_worker_leaves_ctrl_c_and_sighup_to_its_parent():
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
     assert after == [signal.SIG_IGN, signal.SIG_IGN, before[2]]
-
-
-def words_of(keys, *more):
-    """The command line of a training; it has far more epochs than any test waits for."""
-    words = ["train", *more, "--output", keys.pop("output")]
-    for key, value in {**keys, "epochs": 10**6, "patience": 0}.items():
-        words += ["--set", f"{key}={value}"]
-    return words
-
-
-@pytest.mark.parametrize(
-    ("place", "full"),
-    [
-        ("g2netpl.commands.train.read_config", False),
-        ("g2netpl.training.train.read_training_data", True),
-    ],
-)
-def test_a_resume_that_is_stopped_while_it_starts_says_how_to_resume(
-    place, full, small_training, sigterm, monkeypatch, capsys, tmp_path
-):
-    import_module("g2netpl.training.train")
-    saved = Checkpointing.on_epoch_end
-    stop = lambda *given: (saved(*given), send(signal.SIGHUP))  # noqa: E731
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
-    try:
-        monkeypatch.setattr(Checkpointing, "on_epoch_end", stop)
-        assert main(words_of(small_training())) == 75
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    command = f"resume with: g2netpl train --resume --output {tmp_path / 'run'}"
-    assert capsys.readouterr().err == f"g2netpl: stopped and saved; {command}\n"
-    monkeypatch.setattr(place, lambda *_, **__: sigterm())
-    assert main(words_of(small_training(), "--resume")) == 75
-    assert capsys.readouterr().err == f"g2netpl: stopped; {command if full else AGAIN}\n"
-
-
-def test_a_comparison_says_so_too(monkeypatch, capsys, sigterm):
-    compare = import_module("g2netpl.commands.compare")
-    monkeypatch.setattr(compare, "grid_settings", lambda *_: sigterm())
-    flags = ["--methods", "an", "--settings", "fspl", "--output", "out"]
-    assert main(["compare", *flags]) == 75
-    assert capsys.readouterr().err == f"g2netpl: stopped; {AGAIN}\n"

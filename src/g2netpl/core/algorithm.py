@@ -1,7 +1,8 @@
 """Algorithm 1 of the paper (G²NetPL, BMVC 2022): one epoch of training, the same for every method.
 
-The model descends on `head.loss + method.loss`, then the method moves its pseudo-labels towards the
-model's predictions. A method without pseudo-labels has no `update`.
+The model takes a step that lowers `method.loss`, then the method moves its pseudo-labels towards
+the model's predictions (a method without pseudo-labels has no `update`). `methods/g2netpl.py` is
+the paper's method. The pseudo-label is û here, y its latent; the paper writes ŷ_u and y_u.
 """
 
 from collections.abc import Callable, Iterable
@@ -59,10 +60,10 @@ def train_epoch(
     if not resumed:
         method.start_epoch(phi)
     for batch in batches:  # line 1: a batch of images, their observed labels and pseudo-labels û
-        output = method(model, batch)  # forward pass
-        loss = method.loss(output, batch, phi)  # lines 2 and 3: L_obs + L_unobs + R
-        tag_loss = model.head.loss(output, batch.observed, method.negative_weight)
-        if step(tag_loss + loss) is False:  # `tag_loss` is ours: 0 for the paper's head
+        output = method(model, batch)  # forward pass; of two augmentations if the method needs them
+        loss = method.loss(output, batch, phi)  # line 2: L_obs + L_unobs, weighted by ξ(û, φ)
+        tag_loss = model.head.loss(output, batch.observed, method.negative_weight)  # ours; paper: 0
+        if step(tag_loss + loss) is False:  # line 3: θ, the parameters of the model, descends
             continue
         predicted = method.predict(model, batch, output)  # line 4: ŷ of this step's forward pass
         method.update(batch, predicted, phi)  # lines 5 and 6: y descends, so û = F(y) moves

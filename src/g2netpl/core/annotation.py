@@ -14,6 +14,7 @@ SampledPositiveHead  Ours: an observed tag is sampled from the image's positives
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,14 +52,10 @@ class Output:
 
     def first(self, count: int) -> "Output":
         """The first images of the batch."""
-        tags, features, prior = self.tag_logits, self.features, self.prior
-        return replace(
-            self,
-            logits=self.logits[:count],
-            tag_logits=None if tags is None else tags[:count],
-            features=None if features is None else features[:count],
-            prior=None if prior is None else prior[:count],
-        )
+        parts: dict[str, Any] = {
+            name: value[:count] for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **parts)
 
 
 class IndependentHead(nn.Module):
@@ -155,12 +152,6 @@ class SampledPositiveHead(IndependentHead):
         self.register_buffer("shown_weight", torch.zeros(width))
         self.register_buffer("shown_bias", torch.tensor(1.0))
 
-    def sigmoid_logits(self, features: Tensor, prior: Tensor | None = None) -> Tensor:
-        """Logits (B, L) that the method's loss trains."""
-        if self.is_pooled:
-            return super().sigmoid_logits(features, prior)
-        return presence_logits(self._log_rates(self.tag_logits(features, prior)))
-
     def tag_logits(self, features: Tensor, prior: Tensor | None) -> Tensor:
         """Logits (B, L) of the softmax over classes."""
         logits: Tensor = self.softmax(features).float()
@@ -171,7 +162,7 @@ class SampledPositiveHead(IndependentHead):
         prior = self.prior_logits(features, prior)
         tag_logits = self.tag_logits(features, prior)
         if self.is_pooled:
-            logits = super().sigmoid_logits(features, prior)
+            logits = self.sigmoid_logits(features, prior)
         else:
             logits = presence_logits(self._log_rates(tag_logits))
         return Output(logits, tag_logits, features, self, prior)

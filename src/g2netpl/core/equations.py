@@ -1,8 +1,8 @@
 """The equations of the pseudo-labels, in the order of the paper. Pure functions on tensors.
 
-Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo-label (`soft`), y its latent
-(`latent`), û = F(y), λ the penalty that drives û to 0 or 1, φ the fraction of epochs
-finished (`progress`), ξ the confidence-aware weight of an unobserved entry.
+Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo-label (`soft`; the paper
+writes ŷ_u), y its latent (`latent`; y_u), û = F(y), λ the penalty that drives û to 0 or 1, φ the
+fraction of epochs finished (`progress`), ξ the confidence-aware weight of an unobserved label.
 """
 
 import math
@@ -71,9 +71,6 @@ class GaussianMap:
         """The inverse: y = ½ + σ·Φ⁻¹(û), finite for û = 0 and 1."""
         quantile: Tensor = torch.special.ndtri(soft.clamp(_TINY, 1.0 - _TINY))
         return 0.5 + self.sigma * quantile
-
-
-LabelMap = SigmoidMap | GaussianMap
 
 
 # --- Eq. 2 and 5: the cost of the labels ---------------------------------------------------------
@@ -160,8 +157,6 @@ def _additive_offset(centred: Tensor, penalty: float | Tensor, side: Tensor) -> 
     ratio = constant / (2.0 * scale**3).clamp(min=torch.finfo(centred.dtype).tiny)
     # λ < 2: one real root, in the form that keeps its digits for small λ
     single = 2.0 * scale * torch.sinh(torch.asinh(ratio) / 3.0)
-    if isinstance(penalty, float) and penalty <= 2.0:
-        return single
     # λ > 2: the outer root on q's side is the global minimum
     size = ratio.abs()
     far = torch.cosh(torch.acosh(size.clamp(min=1.0)) / 3.0)

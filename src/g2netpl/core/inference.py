@@ -38,7 +38,7 @@ def compute_all(
     device = next(model.parameters(), torch.empty(0)).device
 
     def compute(rows: Rows, images: Tensor) -> Tensor:
-        return function(images, _prior(source, rows, device))
+        return function(images, source.prior_of(rows, device))
 
     with evaluating(model):
         return compute_rows(compute, source, device, batch_size, on_batch)
@@ -50,7 +50,7 @@ def readable_batch(source: Source, rows: Rows, images: Tensor, observed: Tensor)
     if unreadable.any():
         rows, images = rows[~unreadable.cpu().numpy()], images[~unreadable]
     index = torch.from_numpy(rows).to(observed.device)
-    prior = _prior(source, rows, images.device)
+    prior = source.prior_of(rows, images.device)
     return Batch(index, observed.index_select(0, index), images, prior)
 
 
@@ -64,12 +64,7 @@ def mc_dropout(model: Any, source: Source, passes: int) -> Iterator[tuple[Tensor
     with evaluating(model), torch.no_grad():
         head.train()
         for rows, images in zip(groups, source.load(groups, None, device), strict=True):
-            features, prior = model.backbone(images), _prior(source, rows, device)
+            features, prior = model.backbone(images), source.prior_of(rows, device)
             predictions = [head.predict(head(features, prior)).sigmoid() for _ in range(passes)]
             stacked = torch.stack(predictions)
             yield torch.from_numpy(rows).to(device), stacked.mean(dim=0), stacked.std(dim=0)
-
-
-def _prior(source: Source, rows: Rows, device: torch.device) -> Tensor | None:
-    prior = source.prior_of(rows)
-    return None if prior is None else prior.to(device)

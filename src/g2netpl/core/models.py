@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from g2netpl.core.annotation import IndependentHead, Output, SampledPositiveHead
 from g2netpl.core.lite import LITE_MEAN, LITE_STD, SHA256, pretrained_state
 from g2netpl.core.prior import Prior
+from g2netpl.utils.arrays import first_line
 from g2netpl.utils.errors import InputError, closest, did_you_mean
 from g2netpl.utils.files import is_full
 
@@ -63,11 +64,6 @@ class Model(nn.Module):
     def predict(self, images: Tensor, prior: Tensor | None = None) -> Tensor:
         """Logits (B, L) of the presence of each class."""
         return self.head.predict(self(images, prior))
-
-    @property
-    def is_deep(self) -> bool:
-        """Whether the backbone has parameters to train."""
-        return any(parameter.requires_grad for parameter in self.backbone.parameters())
 
 
 def build_model(
@@ -134,14 +130,14 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
         given = load_state_dict(str(path), weights_only=True)
     except Exception as problem:  # damaged or hostile files raise errors of every kind
         raise InputError(
-            f"{path}: not a file of weights only ({_first_line(problem)}); nothing in it was run"
+            f"{path}: not a file of weights only ({first_line(problem)}); nothing in it was run"
         ) from None
     for key, value in module.state_dict().items():
         if key not in given:
             raise InputError(f"{path}: tensor {key!r} of the backbone is missing in the file")
-        shape, expected = tuple(given[key].shape), tuple(value.shape)
-        if shape != expected:
-            raise InputError(f"{path}: tensor {key!r}: expected shape {expected}, got {shape}")
+        if given[key].shape != value.shape:
+            shapes = f"expected shape {tuple(value.shape)}, got {tuple(given[key].shape)}"
+            raise InputError(f"{path}: tensor {key!r}: {shapes}")
         if not bool(torch.isfinite(given[key].float()).all()):
             raise InputError(f"{path}: tensor {key!r} has values that are not finite")
     module.load_state_dict(given, strict=False)  # without a classifier's tensors
@@ -156,16 +152,16 @@ def build_optimizer(
     known = [str(optimizer) for optimizer in list_optimizers()]
     if name not in known:
         raise InputError(f"unknown optimizer {name!r} ({did_you_mean(name.lower(), known)})")
-    settings: dict[str, Any] = {"opt": name, "lr": lr, "weight_decay": weight_decay}
-    parameters = [parameter for group in groups for parameter in group["params"]]
-    has_fused = name in ("adam", "adamw", "sgd", "nesterov", "momentum")
-    if has_fused and all(parameter.is_contiguous() for parameter in parameters):
-        settings["fused"] = True
+    is_contiguous = all(each.is_contiguous() for group in groups for each in group["params"])
+    has_fused = is_contiguous and name in ("adam", "adamw", "sgd", "nesterov", "momentum")
+    more: dict[str, Any] = {"fused": True} if has_fused else {}
     try:
         copies = [dict(group) for group in groups]
-        optimizer: torch.optim.Optimizer = create_optimizer_v2(copies, **settings)
+        optimizer: torch.optim.Optimizer = create_optimizer_v2(
+            copies, name, lr=lr, weight_decay=weight_decay, **more
+        )
     except (TypeError, ValueError, RuntimeError, AssertionError) as problem:
-        raise InputError(f"optimizer {name}: unavailable ({_first_line(problem)})") from None
+        raise InputError(f"optimizer {name}: unavailable ({first_line(problem)})") from None
     return optimizer
 
 
@@ -201,9 +197,7 @@ def _timm(name: str, image_size: int, pretrained: bool) -> Backbone:
 
     if not timm.is_model(name.split(".")[0]):
         near = closest(name, [*BACKBONES, *timm.list_models()])
-        known = (
-            f"known: {', '.join(BACKBONES)}, resnet50 and every other name of timm.list_models()"
-        )
+        known = f"known: {', '.join(BACKBONES)}, resnet50 and all of timm.list_models()"
         hint = known if near is None else f"did you mean {near!r}?"
         raise InputError(f"unknown backbone {name!r} ({hint})")
 
@@ -223,7 +217,7 @@ def _timm(name: str, image_size: int, pretrained: bool) -> Backbone:
         if is_full(problem):
             raise
         raise InputError(
-            f"backbone {name}: cannot download its pretrained weights ({_first_line(problem)}); "
+            f"backbone {name}: cannot download its pretrained weights ({first_line(problem)}); "
             "use --weights FILE, --set pretrained=false, or the backbone lite0"
         ) from None
     except TypeError:
@@ -290,8 +284,3 @@ def fixed_random_state(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield
-
-
-def _first_line(problem: Exception) -> str:
-    """The first line of an error's message."""
-    return (str(problem).splitlines() or [type(problem).__name__])[0][:200]

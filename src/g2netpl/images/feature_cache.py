@@ -37,7 +37,7 @@ Kind = type[np.float16] | type[np.float32]
 _DAY = 24 * 3600.0  # seconds
 _BLOCK = 1 << 23  # numbers that are computed before they are written
 _HEADER = 128  # bytes of a .npy file before its numbers
-_TABLE = re.compile(r"([0-9a-f]{32}\.f(?:16|32))\.(npy|done\.npy|lock)")
+_TABLE = re.compile(r"[0-9a-f]{32}\.f(16|32)\.(npy|done\.npy)")
 
 
 def get_or_compute(
@@ -71,11 +71,11 @@ def get_or_compute(
                 say(f"{path.name}: {done:,} of {len(paths):,} images are in the cache")
             for block in _blocks(missing, shape):
                 table.write(block, compute(block))
-        os.utime(path)
+        os.utime(path)  # used now
+        os.utime(path.with_suffix(".done.npy"))
         limit = size_limit("G2NETPL_FEATURE_CACHE", "20GB")
         # another process may use the tables of the last day
-        for removed in limit_cache(path.parent, _TABLE, limit, keep=name, spare=_DAY):
-            say(f"{path.parent / removed}: removed, since G2NETPL_FEATURE_CACHE is {limit:,} bytes")
+        limit_cache(path.parent, _TABLE, limit, keep=name, spare=_DAY)
     else:
         for block in _blocks(distributed.broadcast(np.zeros(0, np.int64)), shape):
             compute(block)

@@ -55,9 +55,9 @@ class Source(ABC):
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Inputs of each group of rows, augmented unless the epoch is None; NaN if unreadable."""
 
-    def prior_of(self, rows: Rows) -> Tensor | None:
+    def prior_of(self, rows: Rows, device: Device = "cpu") -> Tensor | None:
         """The prior of some rows; None if it is not given with the source."""
-        return None if self.prior is None else self.prior[torch.from_numpy(rows)]
+        return None if self.prior is None else self.prior[torch.from_numpy(rows)].to(device)
 
 
 class ArraySource(Source):
@@ -78,10 +78,13 @@ class ArraySource(Source):
 
 
 class Subset(Source):
-    """Some rows of a source, as a source of its own (the training or validation split)."""
+    """Some rows of a source, as a source of its own (the training or validation split).
 
-    def __init__(self, source: Source, rows: Rows) -> None:
-        self.source, self.rows = source, rows
+    With an `epoch`, images are always augmented as in that epoch; of a pair, the strong one.
+    """
+
+    def __init__(self, source: Source, rows: Rows, epoch: int | None = None) -> None:
+        self.source, self.rows, self.epoch = source, rows, epoch
         self.evaluation_batch = source.evaluation_batch
         self.shards = None if source.shards is None else source.shards[rows]
 
@@ -90,11 +93,13 @@ class Subset(Source):
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Inputs of the rows."""
-        return self.source.load([self.rows[group] for group in groups], epoch, device)
+        epoch = epoch if self.epoch is None else self.epoch
+        for inputs in self.source.load([self.rows[group] for group in groups], epoch, device):
+            yield inputs if self.epoch is None or inputs.ndim < 5 else inputs[:, -1]
 
-    def prior_of(self, rows: Rows) -> Tensor | None:
+    def prior_of(self, rows: Rows, device: Device = "cpu") -> Tensor | None:
         """As in the source."""
-        return self.source.prior_of(self.rows[rows])
+        return self.source.prior_of(self.rows[rows], device)
 
 
 class MirroredSubset(Subset):
@@ -103,19 +108,6 @@ class MirroredSubset(Subset):
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Mirror images of the rows."""
         return (inputs.flip(-1) for inputs in super().load(groups, epoch, device))
-
-
-class AugmentedSubset(Subset):
-    """Some rows of a source of images, augmented as in one epoch; of a pair, the strong one."""
-
-    def __init__(self, source: Source, rows: Rows, epoch: int) -> None:
-        super().__init__(source, rows)
-        self.epoch = epoch
-
-    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Augmented images of the rows."""
-        for inputs in super().load(groups, self.epoch, device):
-            yield inputs[:, -1] if inputs.ndim == 5 else inputs
 
 
 def epoch_groups(

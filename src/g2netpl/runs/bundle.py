@@ -35,7 +35,7 @@ from g2netpl.runs.thresholds import Number, Thresholds
 from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors
-from g2netpl.utils.options import LARGEST_IMAGE, parse_record
+from g2netpl.utils.options import parse_record
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
@@ -55,7 +55,7 @@ class Contents(Thresholds):
 
     format: Whole = Field(default=2, ge=2, le=2)
     classes: tuple[str, ...] = Field(min_length=1)
-    image_size: Whole = Field(gt=0, le=LARGEST_IMAGE)
+    image_size: Whole = Field(gt=0, le=8_192)
     mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
     std: tuple[Number, ...] = Field(min_length=3, max_length=3)
     training: dict[str, Any]

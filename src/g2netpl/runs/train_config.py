@@ -9,15 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from g2netpl.images.transforms import Augment
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.thresholds import parse_rule
-from g2netpl.utils.options import (
-    LARGEST_BATCH,
-    LARGEST_IMAGE,
-    MOST_EPOCHS,
-    MOST_PROCESSES,
-    WIDEST,
-    Options,
-    none_from_text,
-)
+from g2netpl.utils.options import Options, none_from_text
 from g2netpl.utils.stores import check_secrets
 
 PRIORS = ("auto", "names", "none")  # what `prior` may say instead of a file
@@ -69,19 +61,23 @@ class TrainConfig(Options):
     weights: PathText | None = key(None, "weights of the backbone, .safetensors or .pth")
     prior: PathText = key("auto", "prior of the classes: names (ImageNet's), none, or a score FILE")
     names: PathText | None = key(None, "corrected table of check --names-out (default: matched)")
-    hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=WIDEST)
-    image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=LARGEST_IMAGE)
+    hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=65_536)
+    image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=8_192)
     augment: Literal[Augment, "pair"] = key(
         "paper", "augmentation; paper: mirrored, weak: shifted, strong: distorted, pair: both"
     )
-    max_unreadable: int | None = key(None, "unreadable images (default: 0.1 %, at least 1)", ge=0)
-    epochs: int | None = key(
-        None, "epochs (default: 10; linear and partial at least 500 steps)", ge=1, le=MOST_EPOCHS
+    max_unreadable: int | None = key(
+        None, "unreadable images allowed (default: 0.1 %, at least 1)", ge=0
     )
-    linear_epochs: int = key(25, "linear epochs of lp-ft", ge=1, le=MOST_EPOCHS)
-    solver: Literal["lbfgs", "epochs"] = key("lbfgs", "training of a linear softmax")
+    epochs: int | None = key(
+        None, "epochs (default: 10; linear and partial at least 500 steps)", ge=1, le=1_000_000
+    )
+    linear_epochs: int = key(25, "linear epochs of lp-ft", ge=1, le=1_000_000)
+    solver: Literal["lbfgs", "epochs"] = key(
+        "lbfgs", "training of a linear softmax; lbfgs: solved, epochs: by the optimizer"
+    )
     weight_decay: float = key(0.0, "weight decay of the optimizer", ge=0, lt=1)
-    batch_size: int = key(16, "images per step", ge=1, le=LARGEST_BATCH)
+    batch_size: int = key(16, "images per step", ge=1, le=1_048_576)
     learning_rate: float | None = key(
         None, "learning rate of the last phase (default: 1e-4; linear 1e-3)", gt=0, lt=1e38
     )
@@ -96,8 +92,10 @@ class TrainConfig(Options):
     regret_tolerance: float = key(1e-3, "largest regret of the pseudo-labels at equilibrium", gt=0)
     movement_tolerance: float = key(1e-3, "largest movement of them at equilibrium", gt=0)
     seed: int = key(0, "seed of splits, masks, start, order, augmentation", ge=0, lt=2**31)
-    shuffle: Literal["shards", "images"] = key("shards", "order of an epoch of tar files")
-    workers: int = key(2, "image loader processes", ge=0, le=MOST_PROCESSES)
+    shuffle: Literal["shards", "images"] = key(
+        "shards", "order of an epoch; shards: images of tar files near each other stay so"
+    )
+    workers: int = key(2, "image loader processes", ge=0, le=512)
     device: Literal["auto", "cpu"] = key("auto", "auto: a GPU if there is one")
     precision: Literal["float32", "bf16", "fp16"] = key("float32", "number format of training")
     cache: PathText | None = key(None, "folder for computed features (default: ~/.cache/g2netpl)")

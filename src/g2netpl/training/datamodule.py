@@ -27,7 +27,6 @@ from g2netpl.images.feature_cache import (
 from g2netpl.images.features import ENOUGH, Features, compute_features, faster
 from g2netpl.images.loader import (
     ArraySource,
-    AugmentedSubset,
     ImageSource,
     MirroredSubset,
     Source,
@@ -281,7 +280,7 @@ class ImageDataModule(DataModule):
             augmented.append(Mirrored(plain, cached(f"{at}mirrored, ", MirroredSubset), seed))
         if strong:
             tables = [
-                cached(f"{at}strong {seed} {number}, ", partial(AugmentedSubset, epoch=number))
+                cached(f"{at}strong {seed} {number}, ", partial(Subset, epoch=number))
                 for number in range(strong)
             ]
             augmented.append(InTurn(tables))

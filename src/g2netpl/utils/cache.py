@@ -2,8 +2,8 @@
 
 import os
 import re
+import stat
 import time
-from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,27 +32,22 @@ def size_limit(variable: str, usual: str) -> int:
 
 def limit_cache(
     folder: Path, names: re.Pattern[str], limit: int, keep: str, spare: float = 0.0
-) -> list[str]:
-    """Remove what was not used for longest, if files with such names take more than `limit` bytes.
+) -> None:
+    """Remove the files with such names that were not used for longest, down to `limit` bytes.
 
-    Files with the same first group of the pattern belong together. Those named `keep` stay, and
-    those used in the last `spare` seconds. Returns the names that were removed.
+    Those whose names start with `keep` stay, and those used in the last `spare` seconds.
     """
-    together = defaultdict(list)
+    files = []
     for path in folder.iterdir():
-        match = names.fullmatch(path.name)
         with suppress(FileNotFoundError):  # another process has just removed it
-            if match and path.is_file() and not path.is_symlink():
-                together[match[1]].append((path, path.stat()))
-    used = {name: max(status.st_mtime for _, status in files) for name, files in together.items()}
-    total = sum(status.st_size for files in together.values() for _, status in files)
-    removed, now = [], time.time()
-    for name in sorted(used.keys() - {keep}, key=lambda name: used[name]):
-        if total <= limit or now - used[name] < spare:
+            status = path.lstat()
+            if names.fullmatch(path.name) and stat.S_ISREG(status.st_mode):
+                files.append((status.st_mtime, status.st_size, path))
+    total, last = sum(size for _, size, _ in files), time.time() - spare
+    for used, size, path in sorted(files):
+        if total <= limit or used > last:
             break
-        for path, status in together[name]:
+        if not path.name.startswith(keep):
             with suppress(OSError):  # in use, on Windows
                 path.unlink()
-            total -= status.st_size
-        removed.append(name)
-    return removed
+            total -= size

@@ -79,18 +79,6 @@ def atomic_write(path: str | Path, *, durable: bool = True) -> Iterator[BinaryIO
         temporary.unlink(missing_ok=True)
 
 
-def write_exclusively(path: Path, content: bytes) -> None:
-    """Write a file that does not exist yet; FileExistsError if there is anything of that name."""
-    with open(path, "xb") as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            path.unlink()
-            raise
-
-
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
     """Create the folder of a file that a user named; errors of the file become one line."""

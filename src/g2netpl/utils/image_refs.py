@@ -17,16 +17,14 @@ from g2netpl.utils.files import BINARY
 
 NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)  # a pipe in place of a file must not block us
 MAX_PIXELS = 64_000_000
-_FORMATS = (
-    *("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF", "HEIF"),
-)
+_FORMATS = ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF", "HEIF"]
 
 Stamp = tuple[int, int]  # size, time of the content
 Opened = io.BufferedReader | io.BytesIO
 
 
 @cache
-def formats() -> tuple[str, ...]:
+def formats() -> list[str]:
     """The formats to pass to `PIL.Image.open`; the first call registers HEIC."""
     import pillow_heif
 

@@ -6,21 +6,12 @@ What our own files contain is checked in the same way when it is read again.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Self, TypeVar, cast, get_args
+from typing import Any, Self, TypeVar, cast
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from g2netpl.utils.errors import InputError, did_you_mean
 
-MOST_EPOCHS, MOST_PROCESSES = 1_000_000, 512
-LARGEST_IMAGE, LARGEST_BATCH, WIDEST = 8_192, 1_048_576, 65_536  # pixels a side, images, units
 Record = TypeVar("Record")
 
 
@@ -36,15 +27,6 @@ class Options(BaseModel):
             super().__init__(**values)
         except ValidationError as problem:
             raise InputError(_first_line(type(self).model_fields, problem)) from None
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _true_is_not_one(cls, value: object, info: ValidationInfo) -> object:
-        kind = cls.model_fields[info.field_name or ""].annotation
-        parts = value if isinstance(value, list | tuple) else [value]
-        if bool not in (kind, *get_args(kind)) and any(isinstance(part, bool) for part in parts):
-            raise ValueError("must not be true or false")
-        return value
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:

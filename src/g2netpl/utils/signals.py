@@ -46,14 +46,13 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
             for number in STOPS:
-                if signal.getsignal(number) != signal.SIG_IGN:
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: of C code
                     self._before[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            # a handler that C code installed is None, and cannot be restored
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            signal.signal(number, handler)
         self._before = {}
 
     def begun(self, advice: str) -> None:

@@ -24,7 +24,7 @@ from g2netpl.utils.locks import held
 SCHEMES = ("s3", "gs", "gcs", "hf", "az", "abfs", "memory")
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "updated", "created")
 _CREDENTIALS = re.compile(r"://[^/]*[@:]|://.*\?.*=")  # before the host, or in a signed address
-_COPY = re.compile(r"([0-9a-f]{64})(\.[0-9a-f]{16})?")  # the latter while it is downloaded
+_COPY = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")  # the latter while it is downloaded
 _written = 0  # bytes by this process since the size of the cache was checked
 
 Result = TypeVar("Result")
@@ -43,13 +43,12 @@ class Remote(ImageRef):
         """Open the local copy, which is downloaded if it is not there."""
         key = hashlib.sha256(f"{self}\0{self.listed}".encode()).hexdigest()
         path = user_cache("remote") / key
-        try:
-            os.utime(path)  # it is used now
-        except FileNotFoundError:
+        if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             with held(path.with_suffix(".lock"), lambda: None):  # others may want the same shard
                 if not path.exists():
                     self._download(path)
+        os.utime(path)  # used now
         return open(path, "rb")
 
     def _download(self, path: Path) -> None:
@@ -60,10 +59,8 @@ class Remote(ImageRef):
             _ask(self, lambda store: store.get_file(str(self), str(part)))
             size = part.stat().st_size
             if size != expected:
-                raise Unreachable(
-                    f"{self}: {size:,} bytes arrived of {expected:,}; the file changed, or the "
-                    "connection broke: run the command again"
-                )
+                arrived = f"{size:,} bytes arrived of {expected:,}"
+                raise Unreachable(f"{self}: {arrived}; run the command again")
             os.replace(part, path)
         except FileNotFoundError:
             raise Unreachable(f"{self}: was listed, but is not there any more") from None
@@ -84,15 +81,6 @@ def check_secrets(address: str) -> None:
         )
 
 
-def check_address(address: str) -> None:
-    """Reject what is not an address of a store."""
-    check_secrets(address)
-    scheme, _, rest = address.partition("://")
-    if scheme not in SCHEMES or not rest.strip("/"):
-        known = ", ".join(f"{name}://" for name in SCHEMES if name != "memory")
-        raise InputError(f"{address}: expected an address that begins with {known}")
-
-
 def object_at(address: str) -> Remote:
     """One file, as the store lists it."""
     (first, *_) = objects_at(address)
@@ -103,7 +91,11 @@ def object_at(address: str) -> Remote:
 
 def objects_at(address: str) -> list[Remote]:
     """A file, all files below a folder, or those that a pattern names."""
-    check_address(address)
+    check_secrets(address)
+    scheme, _, rest = address.partition("://")
+    if scheme not in SCHEMES or not rest.strip("/"):
+        known = ", ".join(f"{name}://" for name in SCHEMES if name != "memory")
+        raise InputError(f"{address}: expected an address that begins with {known}")
     is_pattern = bool(set(address) & set("*?["))
     try:
         files: dict[str, Any] = _ask(
@@ -111,14 +103,13 @@ def objects_at(address: str) -> list[Remote]:
         )
     except FileNotFoundError:
         files = {}
-    found = [_listed(about, address) for about in files.values() if about["type"] == "file"]
+    found = [_listed(about, scheme) for about in files.values() if about["type"] == "file"]
     if not found:
         raise InputError(f"{address}: nothing there")
     return found
 
 
-def _listed(about: dict[str, Any], address: str) -> Remote:
-    scheme = address.partition("://")[0]
+def _listed(about: dict[str, Any], scheme: str) -> Remote:
     name = str(about["name"]).removeprefix(f"{scheme}://").lstrip("/")
     version = next((str(about[key]) for key in _VERSIONS if about.get(key)), "")
     number = int.from_bytes(hashlib.sha256(version.encode()).digest()[:8]) >> 1

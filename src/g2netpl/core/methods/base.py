@@ -15,19 +15,33 @@ A method of your own is one class in one file:
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import torch
+from pydantic import ValidationInfo, field_validator
 from torch import Tensor, nn
 
 from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.models import Model, evaluating
 from g2netpl.utils.errors import InputError, did_you_mean
-from g2netpl.utils.options import Options
+from g2netpl.utils.options import Options, list_from_text, none_from_text
 
-MethodOptions = Options
 Annotation = Literal["auto", "sampled", "random"]
+
+
+class MethodOptions(Options):
+    """Base of a method's options. On the command line `none` is None, and `0,2` a list."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _from_text(cls, value: object, info: ValidationInfo) -> object:
+        kind = cls.model_fields[info.field_name or ""].annotation
+        kinds = [get_origin(part) or part for part in (kind, *get_args(kind))]
+        if NoneType in kinds:
+            value = none_from_text(value)
+        return list_from_text(value) if tuple in kinds else value
 
 
 class Method(nn.Module):

@@ -20,38 +20,19 @@ from g2netpl.core.methods.base import Method, MethodOptions, register
 _SOURCE, _GRID = "Zhou et al., ECCV 2022", ("entropy_weight", (0.01, 0.03, 0.1))
 
 
-class EMOptions(MethodOptions):
-    """Of EM."""
-
-    entropy_weight: float = Field(default=0.1, ge=0, description="α: weight of the entropy")
-
-
-class APLOptions(EMOptions):
-    """Of EM and APL."""
-
-    negatives: float = Field(default=0.9, ge=0, lt=1, description="θ: final fraction of negatives")
-    negatives_weight: float = Field(default=0.9, ge=0, description="β: weight of one of them")
-    start: float = Field(default=0.5, ge=0, lt=1, description="fraction of epochs before them")
-
-
-@register("em", "maximise the entropy of unobserved labels", source=_SOURCE, grid=_GRID)
-class EntropyMaximisation(Method):
-    """Cross-entropy of observed labels, negative entropy of unobserved ones."""
-
-    Options: type[MethodOptions] = EMOptions
-
-    def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        unknown, targets = batch.observed == UNOBSERVED, (batch.observed == POSITIVE).float()
-        learnt = binary_cross_entropy_with_logits(output.logits, targets, reduction="none")
-        uncertain = -self.options.entropy_weight * entropy(output.logits)
-        return torch.where(unknown, uncertain, learnt).mean()
-
-
-@register("em-apl", "EM, and later the surest negatives", source=_SOURCE, grid=_GRID)
+@register("em-apl", "EM, and later certain negatives", _SOURCE, grid=_GRID)
+@register("em", "maximise the entropy of unobserved labels", _SOURCE, grid=_GRID, negatives=0.0)
 class AsymmetricPseudoLabels(Method):
-    """EM with negative pseudo-labels from the middle of training on."""
+    """Cross-entropy of observed labels and negative pseudo-labels, negative entropy of others."""
 
-    Options = APLOptions
+    class Options(MethodOptions):
+        entropy_weight: float = Field(default=0.1, ge=0, description="α: weight of the entropy")
+        negatives: float = Field(
+            default=0.9, ge=0, lt=1, description="θ: final fraction of negatives"
+        )
+        negatives_weight: float = Field(default=0.9, ge=0, description="β: weight of one of them")
+        start: float = Field(default=0.5, ge=0, lt=1, description="fraction of epochs before them")
+
     predictions: Tensor  # (N, L), of the previous epoch
     thresholds: Tensor  # (L,): an unobserved label predicted below is a negative pseudo-label
 
@@ -63,7 +44,7 @@ class AsymmetricPseudoLabels(Method):
 
     def start_epoch(self, phi: float) -> None:
         options = self.options
-        if phi < options.start:
+        if phi < options.start or options.negatives == 0:
             return
         growth = (phi + 1.0 / max(1, self.epochs) - options.start) / (1.0 - options.start)
         unknown = self.observed == UNOBSERVED

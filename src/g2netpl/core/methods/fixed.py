@@ -7,14 +7,13 @@ smoothing and in the weight of the expected-positives regulariser.
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field
 from torch import Tensor
 
 from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.losses import expected_positives, soft_bce
 from g2netpl.core.methods.base import Method, MethodOptions, register
-from g2netpl.utils.options import none_from_text
 
 _SPML = "Cole et al., CVPR 2021"
 _SMOOTH = ("smoothing", (0.05, 0.1, 0.2))
@@ -60,8 +59,6 @@ class FixedLabels(Method):
             default="negative", description="images without any observed label"
         )
         regulariser: float = Field(default=0.0, ge=0, description="weight of R")
-
-        _none = field_validator("unobserved_weight", mode="before")(none_from_text)
 
     @property
     def unobserved_weight(self) -> float:

@@ -2,10 +2,8 @@
 
 Every image comes in two augmentations. Where the prediction of the weak one is confident (p ≥ τ or
 p ≤ 1 − τ), the strong one learns that label. The weak augmentation of labelled images learns the
-observed labels, with unobserved ones negative (as in AN) or left out (as in IU).
+observed labels, with unobserved ones negative (as in AN).
 """
-
-from typing import Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -29,9 +27,6 @@ class FixMatch(Method):
     class Options(MethodOptions):
         threshold: float = Field(default=0.95, gt=0.5, lt=1, description="τ: confident from there")
         weight: float = Field(default=1.0, ge=0, description="weight of the strong augmentation")
-        unobserved: Literal["negative", "ignore"] = Field(
-            default="negative", description="unobserved labels of labelled images"
-        )
 
     augmentations = 2
     _strong: tuple[Tensor, Tensor] | None = None  # logits, and predictions of the weak augmentation
@@ -48,10 +43,9 @@ class FixMatch(Method):
         return both.first(len(batch))
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        known = batch.observed != UNOBSERVED
-        if self.options.unobserved == "negative":
-            known = known.any(dim=1, keepdim=True).expand_as(known)
-        loss = soft_bce(output.logits, (batch.observed == POSITIVE).float(), known.float())
+        is_labelled = (batch.observed != UNOBSERVED).any(dim=1, keepdim=True)
+        weights = is_labelled.float().expand_as(output.logits)
+        loss = soft_bce(output.logits, (batch.observed == POSITIVE).float(), weights)
         if self._strong is None:
             return loss
         logits, predicted = self._strong

@@ -1,8 +1,9 @@
 """G²NetPL, the paper's method: a soft pseudo-label û = F(y) for every unobserved label.
 
-The model learns from û with the confidence-aware weight ξ(û, φ). In turn û moves down the gradient
-of its own cost, which pulls it to 0 or 1 and keeps it near the prediction. Where the paper leaves a
-choice open, the choice is an option; dev/log/where-the-paper-is-silent.md has the reasons.
+The model learns from û with the confidence-aware weight ξ(û, φ): `loss`. In turn û lowers its own
+cost, which pulls it to 0 or 1 and keeps it near the prediction: `update`, by a gradient step for
+the argmin that the paper writes. The formulas are in `equations`. Where the paper leaves a choice
+open, the choice is an option; dev/log/where-the-paper-is-silent.md has the reasons.
 
 g2netpl        our weights; with positive-only labels on top of the sampled-positive model
 g2netpl-paper  the paper's words, with its weights
@@ -12,7 +13,7 @@ plmcl          the authors' other paper: momentum, and û = sigmoid(y)
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from g2netpl.core import equations
@@ -23,7 +24,6 @@ from g2netpl.core.losses import expected_positives, reversed_bce, soft_bce
 from g2netpl.core.methods.base import Method, MethodOptions, register
 from g2netpl.core.models import Model
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.options import list_from_text, none_from_text
 
 _PAPER, _GRID = "Abdelfattah et al., BMVC 2022", ("unobserved_weight", (0.05, 0.1, 0.2))
 
@@ -67,11 +67,6 @@ class G2NetPLOptions(MethodOptions):
     prediction: Literal["reuse", "fresh"] = Field(
         default="reuse", description="ŷ of the update: from the step, or a new forward pass"
     )
-
-    _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
-        none_from_text
-    )
-    _list = field_validator("penalty", mode="before")(list_from_text)
 
     @model_validator(mode="after")
     def _check(self) -> "G2NetPLOptions":
@@ -143,7 +138,7 @@ class G2NetPL(Method):
         self.observed_fraction = float((observed != UNOBSERVED).float().mean())
         self.tags_per_image = int((observed == POSITIVE).count_nonzero()) / max(1, len(observed))
         self.start_phase(0.0, deep=False)
-        self._read_for: tuple[Batch, Any] | None = None  # the batch of the last `loss`, its û
+        self._last: Any = None  # rows of the last `loss` and what it read: `update` needs it again
 
     def start_phase(self, lr: float, deep: bool) -> None:
         """Weights of the parts of the loss: given, or by rules for any number of classes."""
@@ -166,15 +161,14 @@ class G2NetPL(Method):
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         """L_obs + w·Σ ξ(û, φ)·CE(û, ŷ) + v·R (Eq. 6 to 8)."""
         options, logits, known = self.options, output.logits, batch.observed != UNOBSERVED
-        _, soft, _ = pseudo_labels = self._read(batch.rows)
-        self._read_for = batch, pseudo_labels
-        targets = torch.where(known, batch.observed, soft)
+        _, soft, _ = self._read(batch.rows)
+        targets = torch.where(known, batch.observed, soft)  # L_obs and L_unobs in one sum
         w, beta, gamma = self.unobserved_weight, options.beta, options.gamma
         weights = equations.confidence_weight(soft, phi, beta, gamma, w).masked_fill_(known, 1.0)
         if self.has_negatives:
             weights.masked_fill_(batch.observed == NEGATIVE, self.negative_weight)
         if self.deep and options.uncertain_train == "head":
-            confidence = (2.0 * targets - 1.0).abs()  # 1 where observed
+            confidence = (2.0 * targets - 1.0).abs()  # 1 where observed; × the backbone's gradient
             logits = torch.lerp(output.head_only_logits, logits, confidence)
         if options.order == "pseudo_target":
             loss = soft_bce(logits, targets, weights)
@@ -194,7 +188,8 @@ class G2NetPL(Method):
     def update(self, batch: Batch, predicted: Tensor, phi: float) -> None:
         """Lower the cost of û = F(y): one gradient step on y (Eq. 3), or the exact minimum."""
         options, penalty = self.options, self._penalty_at(predicted)
-        latent, soft, slope = self._take_read(batch)
+        latent, soft, slope = self._read(batch.rows)
+        self._last = None
         if options.response == "fixed":
             return
         if options.response == "best_response":
@@ -215,6 +210,7 @@ class G2NetPL(Method):
 
     def init_pseudo_labels(self, rows: Tensor, labels: Tensor) -> None:
         self.latent[rows] = self.map.latent(labels) if self.has_latent else labels
+        self._last = None
 
     def regret(self, rows: Tensor, predicted: Tensor) -> Tensor:
         """cost(û) − cost(best response) of the unobserved labels."""
@@ -224,13 +220,12 @@ class G2NetPL(Method):
 
     def _read(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | float]:
         """y, û = F(y) and F′/(û(1 − û))."""
-        latent = self.latent.index_select(0, rows)
-        return latent, *(self.map.soft_and_slope(latent) if self.has_latent else (latent, 1.0))
-
-    def _take_read(self, batch: Batch) -> Any:
-        """What `loss` read, if it was for this batch."""
-        last, self._read_for = self._read_for, None
-        return last[1] if last is not None and last[0] is batch else self._read(batch.rows)
+        if self._last is None or self._last[0] is not rows:
+            latent = self.latent.index_select(0, rows)
+            soft_and_slope = self.map.soft_and_slope(latent) if self.has_latent else (latent, 1.0)
+            self._last = rows, (latent, *soft_and_slope)
+        read: tuple[Tensor, Tensor, Tensor | float] = self._last[1]
+        return read
 
     def _penalty_at(self, predicted: Tensor) -> float | Tensor:
         width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None

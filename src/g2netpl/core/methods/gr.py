@@ -10,14 +10,13 @@ training. No gradient passes through k and v.
 """
 
 import torch
-from pydantic import Field, PositiveFloat, field_validator
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.methods.base import Method, MethodOptions, register
-from g2netpl.utils.options import list_from_text
 
 Pair = tuple[float, float]
 Width = tuple[PositiveFloat, PositiveFloat]
@@ -39,10 +38,6 @@ class GeneralizedRobust(Method):
         offset: Pair = Field(default=(-2.0, -2.0), description="b of k(p), first and last")
         centre: Pair = Field(default=(0.5, 0.8), description="μ of v(p), first and last")
         width: Width = Field(default=(2.0, 0.5), description="σ of v(p), first and last")
-
-        _pairs = field_validator("slope", "offset", "centre", "width", mode="before")(
-            list_from_text
-        )
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         options, logits = self.options, output.logits

@@ -4,11 +4,11 @@ The model is trained in rounds, each from the same start. Between two rounds eve
 predicted several times with dropout. An unobserved label becomes positive if the mean of its
 predictions is high and their deviation small, negative if the mean is low and the deviation smaller
 still. Each selection starts from all unobserved labels. Unobserved labels of labelled images count
-as negative until they are selected (as in AN), or not at all (as in IU).
+as negative until they are selected (as in AN).
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -41,9 +41,6 @@ class UPS(Method):
         negative_deviation: float = Field(
             default=0.005, gt=0, description="if its deviation is less"
         )
-        unobserved: Literal["negative", "ignore"] = Field(
-            default="negative", description="unselected labels of labelled images"
-        )
 
     selected: Tensor  # (N, L) int8: observed labels and pseudo-labels
 
@@ -64,9 +61,8 @@ class UPS(Method):
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         labels = self.selected[batch.rows]
-        known = labels != UNOBSERVED
-        if self.options.unobserved == "negative":
-            known = known | (batch.observed != UNOBSERVED).any(dim=1, keepdim=True)
+        is_labelled = (batch.observed != UNOBSERVED).any(dim=1, keepdim=True)
+        known = (labels != UNOBSERVED) | is_labelled
         return soft_bce(output.logits, (labels == POSITIVE).float(), known.float())
 
     def pseudo_labels(self, rows: Tensor) -> Tensor:

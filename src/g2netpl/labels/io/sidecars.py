@@ -2,8 +2,8 @@
 
 A keyword is added if a label is positive and the photo does not have it yet, and removed from the
 sidecar if a label is negative. All changes are tried before the first one is written. A sidecar is
-read again directly before it is written, and only replaced if no other program has changed it; a
-new one is created exclusively. The folder is locked: two commands exclude each other.
+read again directly before it is written, and only replaced if no other program has changed it. The
+folder is locked: two commands exclude each other.
 """
 
 import os
@@ -24,7 +24,7 @@ from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, find
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, counted, listed
-from g2netpl.utils.files import remove_temporary, write_bytes, write_exclusively
+from g2netpl.utils.files import remove_temporary, write_bytes
 from g2netpl.utils.locks import locked_without_file
 
 _SHOWN = 5  # changes in the notes of a dry run
@@ -186,15 +186,11 @@ class _Plan:
         for _ in range(_TRIES):
             try:
                 change = self.change(row, planned.sidecar)
-                if change and change.before is None:
-                    write_exclusively(path, change.after)
-                elif change and self._is_unchanged(change):
-                    write_bytes(path, change.after)
-                elif change:
+                if change and not self._is_unchanged(change):
                     continue
+                if change:
+                    write_bytes(path, change.after)
                 return change
-            except FileExistsError:  # another program has created or changed it since
-                continue
             except (OSError, ValueError) as problem:
                 why = f"{reason(problem)}; fix this sidecar or move it away, then run again"
                 raise InputError(f"{path}: not written: {why}") from None
