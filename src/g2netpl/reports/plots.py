@@ -43,15 +43,13 @@ STYLE: Any = {
     "axes.grid": True,
     "grid.color": _INK,
     "grid.alpha": 0.15,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
     **dict.fromkeys(
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _INK
     ),
 }
 UNIT = (-0.02, 1.02)
 _BINS = 10
-_LEVELS = [step / 10 for step in range(11)]
+_RECALLS = [step / 20 for step in range(21)]
 
 DIAGNOSTICS = (  # key of history.jsonl, title, unit, scale, note
     ("undecided", "Unresolved pseudo-labels", "%", 100, "Between 0.25 and 0.75."),
@@ -141,8 +139,8 @@ def plot_lines(
         axes.set(xlabel=x, ylabel=unit, ylim=limits)
         axes.xaxis.get_major_locator().set_params(integer=x == "epoch", nbins=8, min_n_ticks=1)
         svg = _svg(figure, title)
-    several = len(curves) > 1
-    key = [_key(place, curve.name) for place, curve in enumerate(curves) if several and curve.x]
+    key = [_key(place, curve.name) for place, curve in enumerate(curves) if curve.x]
+    key = key if len(curves) > 1 else []
     key += [] if k is None else [(-1, _STROKES[2], f"k = {k:.2f}")]
     columns = [pd.Series(curve.y, curve.x, float, curve.name) for curve in curves if curve.x]
     table = pd.concat([pd.Series(dtype=float), *columns], axis="columns").iloc[:, 1:].sort_index()
@@ -191,21 +189,16 @@ def plot_reliability(splits: Mapping[str, HeldOut], thresholds: Thresholds) -> P
 
 
 def plot_precision_recall(splits: Mapping[str, HeldOut], thresholds: Thresholds) -> Plot:
-    """Precision over recall of all labels together, from the most probable to the least."""
-    rows, title = [], "Precision and recall of all labels"
-    with _axes() as (figure, axes):
-        for place, (split, held_out) in enumerate(splits.items()):
-            scores, positive = _known(thresholds.calibrate(held_out.scores), held_out.truth)
-            precision, recall, _ = precision_recall_curve(positive, scores)
-            Curve(split, recall, precision).draw(axes, place)
-            best = [precision[:-1][recall[:-1] >= level].max() for level in _LEVELS]
-            rows.append([split, *map(number, best)])
-        axes.set(xlabel="recall", ylabel="precision", xlim=UNIT, ylim=UNIT)
-        svg = _svg(figure, title)
-    key = [*map(_key, range(len(splits)), splits)]
-    header = ("split", *(f"recall ≥ {level:.1f}" for level in _LEVELS))
-    note = "With a higher threshold, precision rises and recall falls."
-    return Plot(title, svg, key, header, rows, note)
+    """The best precision of all labels together at a recall of at least so much."""
+    curves = []
+    for split, held_out in splits.items():
+        scores, positive = _known(thresholds.calibrate(held_out.scores), held_out.truth)
+        precision, recall, _ = precision_recall_curve(positive, scores)
+        best = [float(precision[:-1][recall[:-1] >= level].max()) for level in _RECALLS]
+        curves.append(Curve(split, _RECALLS, best))
+    note = "The best precision at a recall of at least so much: a higher threshold finds less."
+    title = "Precision and recall of all labels"
+    return plot_lines(title, curves, "precision", x="recall", limits=UNIT, note=note)
 
 
 def _known(scores: Scores, truth: LabelMatrix) -> tuple[Scores, npt.NDArray[np.bool_]]:
@@ -236,15 +229,10 @@ def _axes() -> Iterator[tuple[Any, Any]]:
 
 def _svg(figure: Any, title: str) -> str:
     """The drawing in the colours of the page, with ids of its own."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()[buffer.getvalue().index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
-    head, rest = text.split(">", 1)
-    text = re.sub(r' (width|height)="[^"]*"', "", head) + ">" + rest
-    text = text.replace(_INK, "currentColor")
+    buffer, without = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(buffer, format="svg", transparent=True, metadata=without)
+    text = buffer.getvalue()[buffer.getvalue().index("<svg") :].replace(_INK, "currentColor")
     for place, colour in enumerate(COLOURS):
         text = text.replace(colour, f"var(--c{place})")
     prefix = "p" + hashlib.sha256((title + text).encode()).hexdigest()[:8]
-    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", text)
-    return re.sub(r"\n\s*", "\n", text)
+    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", text)

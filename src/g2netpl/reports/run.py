@@ -26,11 +26,11 @@ from g2netpl.runs.metrics import can_rank
 from g2netpl.runs.records import REPORT, Content, EquilibriumMetrics
 from g2netpl.runs.run import Run
 from g2netpl.runs.tables import SPLITS, HeldOut
+from g2netpl.training.progress import restless, restless_words
 from g2netpl.utils.errors import InputError
 
 _MOST_ROWS = 400  # of the table of classes
 _WEAKEST = 6  # classes on the first screen
-_UNSTABLE = 0.3  # mean change of the pseudo-labels per epoch; they converge below 0.15
 
 
 def write_run_report(
@@ -61,7 +61,6 @@ def _curves(run: Run) -> Content:
     """Curves over the epochs, and what is wrong with them."""
     history, k = run.history, run.expected_positives
     last: EquilibriumMetrics = history[-1] if history else {}
-    moved = [record.get("movement") or 0 for record in history[-2:]]
     predicted = last.get("predicted_positives")
     scores = over_epochs("validation mAP × 100", [history], "validation_map", 100)
     best = run.result["best_epoch"] if run.is_finished else None
@@ -73,7 +72,7 @@ def _curves(run: Run) -> Content:
     ]
     return {
         "unresolved": last.get("undecided"),
-        "unstable": moved[-1] if len(moved) == 2 and min(moved) > _UNSTABLE else None,
+        "unstable": restless_words(history) if restless(history) else "",
         "off_k": predicted if predicted and not k / 3 <= predicted <= 3 * k else None,
         "has_pseudo": any(record.get("undecided") is not None for record in history),
         "curves": [plot for plot in curves if plot.rows],

@@ -101,26 +101,21 @@ def as_text(frame: pd.DataFrame) -> dict[str, list[Any]]:
     return {"header": list(frame), "rows": frame.map(cell).to_numpy().tolist()}
 
 
-class Cell(NamedTuple):
-    """A cell of a table on a page: its result, and lines that say more."""
-
-    lines: Sequence[str]
-    is_highest: bool
-
-
 class Grid(NamedTuple):
     """A table on a page: methods × settings."""
 
     settings: list[str]
-    rows: list[tuple[str, list[Cell | None]]]  # name of the row, a cell for every setting
+    rows: list[tuple[str, list[list[str]]]]  # name of the row, lines for every setting
 
 
 def grid(frame: pd.DataFrame, name: str, main: str) -> Grid:
-    """The `lines` of every method and setting; the highest `main` of each setting is marked."""
+    """The `lines` of every method and setting; a star marks the highest `main` of each setting."""
     settings = list(frame["setting"].unique())
     scores = frame.dropna(subset=[main]).groupby("setting")[main]
     highest = scores.idxmax()[scores.count() > 1].tolist()
-    rows: dict[str, list[Cell | None]] = {title: [None] * len(settings) for title in frame[name]}
+    rows: dict[str, list[list[str]]] = {title: [[] for _ in settings] for title in frame[name]}
     for at, line in zip(frame.index, frame.to_dict("records"), strict=True):
-        rows[line[name]][settings.index(line["setting"])] = Cell(line["lines"], at in highest)
+        first, *more = line["lines"]
+        marked = f"★ {first}" if at in highest else first
+        rows[line[name]][settings.index(line["setting"])] = [marked, *more]
     return Grid(settings, list(rows.items()))
