@@ -169,7 +169,7 @@ def test_the_facts_are_those_of_the_run(page, run):
     assert f"test mAP{100 * run.result['test_map']:.1f}20 images, epoch" in text
     assert f"new labels{completed.added().sum():,}" in text
     mean = completed.scores[completed.added()].mean()
-    assert f"expected to be right{percent(mean)}mean probability" in text
+    assert f"mean probability{percent(mean)}of the new labels" in text
     assert f"Added: {completed.how}." in text
     own = text.replace(completed.how, "").lower()
     assert not [word for word in PRIVATE if word in own]
@@ -342,7 +342,7 @@ def test_nothing_added_is_a_sentence_without_a_percentage(copied):
     np.savez(copied / "labels.npz", **labels)
     text = Page(write_run_report(copied, gallery=False)).sentences
     assert "No label was added: no unobserved label reaches its threshold." in text
-    assert "expected to be right" not in text
+    assert "mean probability" not in text
     assert "The photos were left out by --no-gallery." in text
 
 

@@ -120,8 +120,8 @@ def _pseudo_labels(rows: Sequence[Row]) -> list[Plot]:
     plots = []
     for name, row in first.items():
         curves = [quartiles(row, truth, f"hidden {truth}s") for truth in ("positive", "negative")]
-        title, unit = f"Pseudo-labels, {name}, seed {row['seed']}", "median and quartiles"
-        plots.append(plot_lines(title, curves, unit, limits=UNIT))
+        title = f"Pseudo-labels by hidden truth, {name}, seed {row['seed']}"
+        plots.append(plot_lines(title, curves, "median and quartiles", limits=UNIT))
     return [plot for plot in plots if plot.rows]
 
 
