@@ -15,7 +15,6 @@ from review_runs import (
     Page,
     Served,
     random_run,
-    request,
     small_run,
 )
 
@@ -191,16 +190,6 @@ def test_an_undo_takes_back_its_own_answer_or_none(small, opened):
     assert len(read_decisions(small)) == 4
 
 
-def test_a_limit_counts_earlier_answers(small, opened):
-    review = opened(small, limit=2)
-    review.decide(number(1), 0, 1, "yes", "useful")
-    review.close()
-    review = opened(small, limit=2)
-    assert asked(review, "useful") == ["xa"]
-    review.decide(number(2), 1, 0, "skip", "useful")
-    assert asked(review, "useful") == []
-
-
 @pytest.mark.parametrize("cut", [20, "all but the newline"])
 def test_a_torn_last_line_is_skipped(small, opened, cut):
     review = opened(small)
@@ -337,18 +326,6 @@ def test_nothing_is_called_saved_in_a_file_that_is_another_one(small, opened, ho
     review.close()
     replace(path, held)
     assert opened(small).progress()["answered"] == 2
-
-
-def test_the_page_gets_an_error_if_the_file_is_another_one(small):
-    body = {"id": number(1), "row": 0, "answer": "save", "on": [1], "off": [], "order": "useful"}
-    with Served(small) as served:
-        away = (small / "review.jsonl").rename(small / "away")
-        status, _, content = request(served, "POST", "/api/decide", body)
-        assert status == 507
-        assert json.loads(content)["error"].startswith("not saved: ")
-        away.rename(small / "review.jsonl")
-        assert request(served, "POST", "/api/decide", body)[0] == 200
-    assert len(read_decisions(small)) == 1
 
 
 # Export
