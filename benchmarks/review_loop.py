@@ -86,7 +86,12 @@ def answer_photos(
         toggled = sum(on != (column in there) for column, on in shown.items())
         before = review.values.copy()
         on, off = [*(there & {*shown}), *unseen], [*({*shown} - there)]
-        review.save(f"{said['answers']:032x}", row, on, off, rest=rest)
+        review.save(
+            f"{said['answers']:032x}",
+            row,
+            dict.fromkeys(on, "yes") | dict.fromkeys(off, "no"),
+            rest=rest,
+        )
         new = before[row] != review.values[row]
         said += Counter(
             answers=1,

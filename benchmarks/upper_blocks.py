@@ -1,4 +1,4 @@
-"""Every method where a backbone learns: a table, and a picture of it.
+"""Every method where a backbone learns, as a table.
 
     python benchmarks/upper_blocks.py --labels VOC2012/ImageSets/Main/train.txt \
         --test-labels VOC2012/ImageSets/Main/val.txt --output runs/blocks
@@ -9,8 +9,7 @@
 Six epochs of the last layer of lite0 at 224 px, then four of its last block too; usual rates, batch
 16, a fifth held out to choose the epoch by. The last layer takes seconds, the block one to two
 minutes on a core, and once what is below it for all photos. Every training is a run folder, and
-none is trained twice. Writes results-rows.csv and a picture, results.png: test mAP × 100, mean and
-deviation over the seeds.
+none is trained twice. Writes results-rows.csv: test mAP × 100, mean and deviation over the seeds.
 """
 
 import argparse
@@ -19,9 +18,9 @@ from pathlib import Path
 
 from g2netpl import RunConfig, train
 from g2netpl.labels.io.writing import write_rows
-from g2netpl.reports.figures import draw_rows, write_png
-from g2netpl.reports.tables import moments, spread
+from g2netpl.reports.tables import spread, summarise
 
+HEADER = ("method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last")
 METHODS = "an,an-ls,wan,epr,role,ll-r,gr,em-apl,sampled,g2netpl"
 
 
@@ -68,10 +67,8 @@ if __name__ == "__main__":
                 )
                 for seed in seeds
             ]
-            best, last = ([row[key] for row in rows] for key in ("test_map", "last_test_map"))
-            print(f"{method:12} {setting:10} {spread(best)} / {spread(last)}", flush=True)
-            lines.append([method, method, setting, len(rows), *moments(best), *moments(last), None])
-    header = ("method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last")
-    write_rows(output / "results-rows.csv", header, [line[1:-1] for line in lines])
-    shown = [[line[0], line[2], line[4], line[5] or 0, line[-1]] for line in lines]
-    write_png(output / "results.png", [draw_rows(shown)], height=1.2 + 0.4 * len(methods))
+            (line,) = summarise(rows).to_dict("records")
+            best, last = (spread(line, name) for name in ("best epoch", "last epoch"))
+            print(f"{method:12} {setting:10} {best} / {last}", flush=True)
+            lines.append([line[name] for name in HEADER])
+    write_rows(output / "results-rows.csv", HEADER, lines)

@@ -17,7 +17,7 @@ page.on("pageerror", (problem) => faults.push(problem.message));
 page.on("dialog", (dialog) => (faults.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
 page.on("request", (request) => {
   const { hostname, protocol } = new URL(request.url());
-  if (protocol !== "blob:" && hostname !== "127.0.0.1") faults.push(`request to ${request.url()}`);
+  if (!["blob:", "data:", "file:"].includes(protocol) && hostname !== "127.0.0.1") faults.push(`request to ${request.url()}`);
 });
 page.setDefaultTimeout(20000);
 
@@ -27,6 +27,9 @@ const steps = {
   async open({ address }) {
     await page.goto(address);
     await ready();
+  },
+  async read({ address }) {
+    await page.goto(address); // a page without photos to wait for
   },
   async follow({ address }) {
     await page.evaluate((to) => location.assign(to), address); // as if pasted into the address bar
@@ -93,18 +96,6 @@ const steps = {
       marked: window.marked ?? null,
     }));
   },
-  // Names of tags, of one word each, that stand on several lines.
-  async broken() {
-    return page.evaluate(() =>
-      [...document.querySelectorAll(".tag bdi")]
-        .filter((name) => {
-          const range = document.createRange();
-          range.selectNodeContents(name);
-          return range.getClientRects().length > 1;
-        })
-        .map((name) => name.textContent),
-    );
-  },
   async lost() {
     await page.waitForSelector("#alert:not([hidden])");
   },
@@ -139,12 +130,6 @@ const steps = {
       faults: violations.map(({ id, impact, nodes }) => [id, impact, nodes[0].html]),
       wide,
     };
-  },
-  async shoot({ path, scheme, width, height }) {
-    await page.emulateMedia({ colorScheme: scheme });
-    await page.setViewportSize({ width, height });
-    await page.waitForTimeout(300);
-    await page.screenshot({ path });
   },
   async faults() {
     return faults;

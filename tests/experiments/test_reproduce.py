@@ -2,26 +2,23 @@
 
 import csv
 import html
-import io
 import json
 import os
 import re
 import shutil
-from base64 import b64decode
 
 import numpy as np
 import pytest
 from feature_folders import write_folder
-from PIL import Image
 from scipy.stats import norm
 
 from g2netpl.cli import main
 from g2netpl.core.methods import METHODS, Entry
 from g2netpl.core.methods.fixed import FixedLabels
 from g2netpl.experiments.paper import OURS, RECIPES, SSPL, published, with_methods
-from g2netpl.reports import figures
-from g2netpl.reports.reproduction import against_role, steps
+from g2netpl.reports.reproduction import steps
 
+FIGURES = ("convergence", "semi-supervised", "parameters", "labels")
 TRAINED = ("table1", "table2", "ablation", "convergence", "semi-supervised", "labels")
 
 
@@ -95,8 +92,8 @@ def chosen(cells, method, setting):
 def test_every_table_and_figure_is_there(whole):
     expected = {"index.html", "run.json", "cells.jsonl"}
     expected |= {f"{name}.csv" for name in TRAINED}
-    for name in (*TRAINED, "parameters"):
-        expected |= {f"figure-{name}.csv", f"figure-{name}.png"}
+    expected |= {f"figure-{name}-1.csv" for name in FIGURES}
+    expected |= {f"figure-{name}-2.csv" for name in ("convergence", "parameters")}
     assert {path.name for path in whole.iterdir()} == expected
 
 
@@ -151,36 +148,19 @@ def test_the_choice_is_one(whole):
     assert best != last
 
 
-def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
-    own = chosen(cells_of(whole), OURS, "fspl")
-    expected = []
-    for cell in own:
-        for epoch, record in enumerate(cell["movement"], start=1):
+def test_the_figures_of_convergence_show_the_chosen_cells(whole):
+    first, _ = chosen(cells_of(whole), OURS, "fspl")
+    for number, prefix in ((1, ""), (2, "predicted_")):
+        lines = csv_of(whole / f"figure-convergence-{number}.csv")
+        assert [line["epoch"] for line in lines] == ["1", "2"]
+        for line, record in zip(lines, first["movement"], strict=True):
             for truth in ("positive", "negative"):
-                for what, name in (("pseudo-label", truth), ("prediction", f"predicted_{truth}")):
-                    quartiles = [float(f"{value:.6f}") for value in record[name]]
-                    expected.append((cell["seed"], epoch, what, truth, *quartiles))
-    lines = [list(line.values()) for line in csv_of(whole / "figure-convergence.csv")]
-    found = [(int(line[0]), int(line[1]), *line[2:4], *map(float, line[4:])) for line in lines]
-    assert found == expected
-    assert len(found) == 2 * 2 * 4  # seeds, epochs, kinds
+                median = record[prefix + truth][1]
+                assert float(line[f"hidden {truth}s"]) == pytest.approx(median, rel=1e-3)
 
 
-def test_pictures_can_be_seen(whole):
-    embedded = re.findall(r'src="data:image/png;base64,([^"]*)"', page_of(whole))
-    pictures = sorted(whole.glob("*.png"))
-    assert len(embedded) == len(pictures) == 7
-    assert {b64decode(text) for text in embedded} == {path.read_bytes() for path in pictures}
-    for path in pictures:
-        with Image.open(io.BytesIO(path.read_bytes())) as image:
-            image.load()
-            assert image.format == "PNG"
-            assert len(image.convert("RGB").getcolors(1 << 24)) > 50
-            assert 800 <= image.width <= 2400
-            assert 300 <= image.height <= 2400
-            grey = np.asarray(image.convert("L"))
-        assert (grey == 255).mean() > 0.5  # white paper
-        assert (grey < 200).mean() > 0.005  # with ink on it
+def test_figures_can_be_seen(whole):
+    assert page_of(whole).count("<figure>") == len(list(whole.glob("figure-*.csv"))) == 6
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -201,9 +181,8 @@ def test_the_page_shows_the_tables(whole):
 
 
 def test_the_page_tells_what_differs(whole):
-    rows = re.findall(
-        r'<tr><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>', page_of(whole)
-    )
+    row = r'<tr><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td></tr>'
+    rows = re.findall(row, page_of(whole).partition("What differs")[2])
     here = {name: html.unescape(ours) for name, _, ours in rows}
     assert "features: 100 images" in here["data"]
     assert "3 classes" in here["data"]
@@ -293,7 +272,7 @@ def test_names_are_escaped(tmp_path):
     assert "<script" not in page
     assert "<b>" not in page
     assert "<i>" not in page
-    assert page.count("</style>") == 1
+    assert "</style><script" not in page
     assert html.escape(hostile) in page.replace("&#34;", "&quot;")
     assert "{{ 7 * 7 }}" in page
 
@@ -343,46 +322,32 @@ def test_steps_are_differences_of_the_same_seed():
     ]
 
 
-def test_role_at_fspl_is_held_against_ours():
-    rows = [{"method": "role", "setting": "fspl", "test_map": score} for score in (0.6, 0.64)]
-    rows += [{"method": OURS, "setting": "sspl:0.6", "test_map": s} for s in (0.60, 0.61)]
-    rows += [{"method": OURS, "setting": "sspl:0.8", "test_map": s} for s in (0.65, 0.65)]
-    assert against_role(rows) == [
-        f"{OURS} at sspl:0.6 60.5, role at fspl 62.0: -1.5",
-        f"{OURS} at sspl:0.8 65.0, role at fspl 62.0: +3.0",
-    ]
-    assert against_role(rows[2:]) == []
+def test_densities_are_those_of_scipy(whole):
+    lines = csv_of(whole / "figure-parameters-1.csv")
+    assert (lines[0]["latent y"], lines[-1]["latent y"], len(lines)) == ("-2", "3", 101)
+    for line in lines:
+        for sigma in (0.5, 1, 2):
+            density = norm.pdf(float(line["latent y"]), 0.5, sigma)
+            assert float(line[f"σ = {sigma}"]) == pytest.approx(density, rel=2e-3)
 
 
-def test_densities_are_those_of_scipy():
-    lines = [line for line in figures.parameter_lines(0.8, 0.3) if line[0] == "density"]
-    assert {line[1] for line in lines} == {0.5, 1.0, 2.0}
-    for _, sigma, x, y in lines:
-        assert y == pytest.approx(norm.pdf(x, 0.5, sigma), abs=2e-6)
-    places = [line[2] for line in lines if line[1] == 1.0]
-    assert (places[0], places[-1], len(places)) == (-2.0, 3.0, 101)
-    peaks = {sigma: max(line[3] for line in lines if line[1] == sigma) for sigma in (0.5, 1.0)}
-    assert peaks == pytest.approx({0.5: 0.797885, 1.0: 0.398942}, abs=1e-6)
-
-
-def test_the_scheduler_is_that_of_the_paper():
+def test_the_scheduler_is_that_of_the_paper(whole):
     """ξ = β(1 − d)/(1 + d) + (1 − β)φ with d = γe^(−10|2û − 1|), worked out by hand."""
     found = {
-        (line[1], line[2]): line[3]
-        for line in figures.parameter_lines(0.8, 0.3)
-        if line[0] == "scheduler"
+        (phase, float(line["pseudo-label û"])): float(line[f"φ = {phase}"])
+        for line in csv_of(whole / "figure-parameters-2.csv")
+        for phase in (0, 0.5, 1)
     }
-    assert {phase for phase, _ in found} == {0.0, 0.5, 1.0}
     assert len(found) == 3 * 101
     # û = ½: d = 0.3, 0.8 · 0.7/1.3 = 0.430769; û = 0 or 1: d = 0.3e^−10 = 1.362e-5
-    assert found[0.0, 0.5] == pytest.approx(0.430769, abs=1e-6)
-    assert found[0.5, 0.5] == pytest.approx(0.530769, abs=1e-6)
-    assert found[1.0, 0.5] == pytest.approx(0.630769, abs=1e-6)
+    assert found[0, 0.5] == pytest.approx(0.430769, abs=1e-4)
+    assert found[0.5, 0.5] == pytest.approx(0.530769, abs=1e-4)
+    assert found[1, 0.5] == pytest.approx(0.630769, abs=1e-4)
     for soft in (0.0, 1.0):
-        assert found[0.0, soft] == pytest.approx(0.799978, abs=1e-6)
-        assert found[1.0, soft] == pytest.approx(0.999978, abs=1e-6)
+        assert found[0, soft] == pytest.approx(0.799978, abs=1e-4)
+        assert found[1, soft] == pytest.approx(0.999978, abs=1e-4)
     # û = 0.6: d = 0.3e^−2 = 0.0406006, 0.8 · 0.9593994/1.0406006 + 0.1 = 0.837574
-    assert found[0.5, 0.6] == pytest.approx(0.837574, abs=1e-6)
+    assert found[0.5, 0.6] == pytest.approx(0.837574, abs=1e-4)
     assert found[0.5, 0.4] == found[0.5, 0.6]
 
 
@@ -425,7 +390,7 @@ def again(labels, tmp_path):
 
 def test_the_same_command_trains_nothing_again(features, labels, again, trained):
     before = (again / "cells.jsonl").read_bytes()
-    for path in (*again.glob("*.csv"), *again.glob("*.png"), again / "index.html"):
+    for path in (*again.glob("*.csv"), again / "index.html"):
         path.unlink()
     assert reproduce(features, again, WHAT) == 0
     assert trained == []

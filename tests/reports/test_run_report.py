@@ -47,8 +47,9 @@ SECTIONS = (
     "What to look at",
     "Labels to check",
     "Labels that were added, most confident first",
-    "Pseudo-label and network disagree",
-    "Observed labels that the network contradicts",
+    "Pseudo-label and prediction disagree",
+    "Observed positives with a low prediction",
+    "Observed negatives with a high prediction",
     "Classes",
     "Metrics",
     "Training",
@@ -177,30 +178,27 @@ def test_the_facts_are_those_of_the_run(page, run):
 
 def test_the_table_of_classes_agrees_with_scikit_learn(page, run, judged):
     scores, truth = judged
-    header, both = page.table("Classes with their labels")
-    rows, why = both[::2], both[1::2]  # what a threshold rests on stands under the figures
-    reasons = {row[0]: reason for row, (reason,) in zip(rows, why, strict=True)}
-    assert [row[0] for row in rows] != list(HOSTILE)  # sorted by average precision
+    header, rows = page.table("Classes with their labels")
     found = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
     assert set(found) == set(HOSTILE)
     ordered = [shown(row[1]) for row in rows]
-    assert ordered == sorted(ordered, reverse=True)
+    assert ordered == sorted(ordered)  # the weakest first
     decided = scores >= run.thresholds.limits
     observed = run.observed().values
     for column, name in enumerate(HOSTILE):
         expected = {
-            "test AP": 100 * average_precision_score(truth[:, column], scores[:, column]),
+            "AP": 100 * average_precision_score(truth[:, column], scores[:, column]),
             "test positives": truth[:, column].sum(),
-            "test recall": 100 * recall_score(truth[:, column], decided[:, column]),
-            "threshold": run.thresholds.per_class[column],
+            "recall": 100 * recall_score(truth[:, column], decided[:, column]),
+            "threshold": 100 * run.thresholds.per_class[column],
             "observed positives": (observed[:, column] == 1).sum(),
             "observed negatives": (observed[:, column] == 0).sum(),
         }
         if decided[:, column].any():
-            expected["test precision"] = 100 * precision_score(truth[:, column], decided[:, column])
-        assert reasons[name] == run.thresholds.reasons[column]
+            expected["precision"] = 100 * precision_score(truth[:, column], decided[:, column])
         for key, value in expected.items():
             assert shown(found[name][key]) == pytest.approx(value, abs=0.051), (name, key)
+        assert found[name]["threshold by"] == run.thresholds.reasons[column]
 
 
 def test_the_table_of_parts_agrees_with_scikit_learn(page, judged):
@@ -209,7 +207,6 @@ def test_the_table_of_parts_agrees_with_scikit_learn(page, judged):
     (test,) = [dict(zip(header, row, strict=True)) for row in rows if row[0] == "test"]
     macro = 100 * average_precision_score(truth, scores, average="macro")
     assert shown(test["mAP"]) == pytest.approx(macro, abs=0.051)
-    assert test["images"] == "20"
 
 
 def test_reliability_agrees_with_scikit_learn(page, judged):
@@ -224,14 +221,12 @@ def test_reliability_agrees_with_scikit_learn(page, judged):
 
 def test_precision_and_recall_agree_with_scikit_learn(page, judged):
     scores, truth = judged
-    _, rows = page.table("Precision and recall on test")
-    assert len(rows) == 6
-    for name, *cells in rows:
-        column = HOSTILE.index(name)
-        precision, recall, _ = precision_recall_curve(truth[:, column], scores[:, column])
-        for level, cell in zip(np.linspace(0, 1, 11), cells, strict=True):
-            best = precision[:-1][recall[:-1] >= level - 1e-9].max()  # its last point is made up
-            assert shown(cell) == pytest.approx(best, abs=6e-4), (name, level)
+    header, rows = page.table("Precision and recall of all labels")
+    precision, recall, _ = precision_recall_curve(truth.ravel(), scores.ravel())
+    assert len(rows) == 21
+    for level, *cells in rows:
+        best = precision[:-1][recall[:-1] >= float(level) - 1e-9].max()  # the last is made up
+        assert shown(cells[header.index("test") - 1]) == pytest.approx(best, abs=6e-4), level
 
 
 def test_curves_are_the_history(page, run):
@@ -241,22 +236,13 @@ def test_curves_are_the_history(page, run):
         ("Training loss", "cost", 1),
         ("Distance to equilibrium", "regret", 1),
         ("Unresolved pseudo-labels", "undecided", 100),
-        ("Gradient norm", "gradient_norm", 1),
         ("Sum of predictions", "predicted_positives", 1),
-        ("Pseudo-labels that crossed 0.5", "flips", 100),
+        ("Mean change of pseudo-labels", "movement", 1),
     ):
         _, rows = page.table(caption)
         assert [int(row[0]) for row in rows] == [1, 2, 3]
         expected = [scale * record[key] for record in history]
         assert [shown(row[1]) for row in rows] == pytest.approx(expected, rel=5e-3, abs=6e-4)
-
-
-def test_the_last_histogram_is_that_of_the_soft_labels(page, run):
-    hidden = (run.observed().values == -1) & run.labels.has_soft[:, None]
-    counts, _ = np.histogram(run.soft_labels()[hidden], bins=20, range=(0, 1))
-    _, rows = page.table("Pseudo-labels of unobserved labels")
-    found = [shown(cell) for cell in rows[-1][1:]]
-    assert found == pytest.approx(100 * counts / counts.sum(), abs=0.006)
 
 
 def test_the_new_positive_that_both_are_surest_of_comes_first(page, run, hostile_photos):
@@ -295,39 +281,12 @@ def test_a_screen_reader_finds_its_way(page):
     assert {attrs["aria-labelledby"] for attrs in page.attributes("section")} <= set(ids)
     assert {"header", "nav", "main", "footer"} <= {tag for tag, _ in page.tags}
     drawings = [attrs for attrs in page.attributes("div") if attrs.get("role") == "img"]
-    assert len(drawings) == page.source.count("<figure>") == page.source.count("<details>") == 12
+    assert len(drawings) == page.source.count("<figure>") == page.source.count("<details>") == 9
     assert all(attrs["aria-label"] for attrs in drawings)
     assert all(attrs.get("alt") for attrs in page.attributes("img"))
     assert all("scope" in attrs for attrs in page.attributes("th"))
-    assert len(page.tables) == len(page.captions) == 14
+    assert len(page.tables) == len(page.captions) == 11
     assert all(page.captions)
-
-
-def luminance(colour):
-    levels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in levels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, two):
-    high, low = sorted((luminance(one), luminance(two)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_colours_can_be_told_from_paper_in_light_dark_and_print(page):
-    themes = re.findall(r":root \{(.*?)\}", page.source, flags=re.DOTALL)
-    assert len(themes) == 3
-    for theme in themes:
-        colours = dict(re.findall(r"--([a-z]\w*): (#[0-9a-f]{3,6})", theme))
-        whole = {
-            name: colour if len(colour) == 7 else "#" + "".join(2 * c for c in colour[1:])
-            for name, colour in colours.items()
-        }
-        for ground in ("paper", "card"):
-            for name in ("ink", "soft", "accent", "bad"):  # WCAG AA for text
-                assert contrast(whole[name], whole[ground]) >= 4.5, (name, theme)
-            for place in range(8):  # and for drawings
-                assert contrast(whole[f"c{place}"], whole[ground]) >= 3, (place, theme)
 
 
 def test_without_photos_there_are_names_and_a_sentence(run, tmp_path):
@@ -504,17 +463,19 @@ def test_labels_that_are_contradicted_come_up():
     values = np.where(observed == -1, 0, observed).astype(np.int8)
     completed = Completed(table, values, soft, np.ones((4, 3), np.int8))
     given = (completed, completed, np.ones(4, dtype=bool), predicted, predicted > 0.55)
-    new, apart, doubtful = make_gallery(*given, lambda name: None)
+    new, disagree, positives, negatives = make_gallery(*given, lambda name: None)
     assert new.cards == []
-    assert [(card.image, card.label) for card in apart.cards] == [("y.png", "dog")]
-    assert [(card.image, card.label, card.observed) for card in doubtful.cards] == [
-        ("x.png", "cat", "positive"),
-        ("w.png", "dog", "negative"),
-    ]
-    assert doubtful.total == 2
-    assert doubtful.cards[1].others == "cat"
-    assert doubtful.cards[0].pseudo is None  # it was observed
-    assert apart.cards[0].pseudo == pytest.approx(0.1)
+    for section, image, label, sign in (
+        (disagree, "y.png", "dog", "not observed"),
+        (positives, "x.png", "cat", "positive"),
+        (negatives, "w.png", "dog", "negative"),
+    ):
+        (card,) = section.cards
+        assert (card.image, card.label, card.observed) == (image, label, sign)
+        assert section.total == 1
+    assert negatives.cards[0].others == "cat"
+    assert positives.cards[0].pseudo is None  # it was observed
+    assert disagree.cards[0].pseudo == pytest.approx(0.1)
 
 
 def test_percentages_do_not_claim_more_than_they_know():

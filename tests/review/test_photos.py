@@ -49,8 +49,12 @@ def sides(photo):
     return [tag["column"] for tag in tags if tag["on"]], [t["column"] for t in tags if not t["on"]]
 
 
+def answers_of(on, off):
+    return dict.fromkeys(on, "yes") | dict.fromkeys(off, "no")
+
+
 def save(review, photo, id, rest=False):
-    review.save(number(id), photo["row"], *sides(photo), rest=rest)
+    review.save(number(id), photo["row"], answers_of(*sides(photo)), rest=rest)
 
 
 # Which photo, and what is shown of it
@@ -193,7 +197,7 @@ def test_undo_takes_the_whole_photo_back(folder, opened):
 def test_a_skipped_photo_decides_nothing_and_does_not_come_again(folder, opened):
     review = opened(folder, limit=2)
     photo, _ = review.questions("useful", 5)
-    review.save(number(1), photo["row"], skipped=[tag["column"] for tag in photo["tags"]])
+    review.save(number(1), photo["row"], {tag["column"]: "skip" for tag in photo["tags"]})
     assert np.array_equal(reviewed_labels(folder).values, review.saved.observed)
     (rest,) = review.questions("useful", 5)
     assert rest["row"] != photo["row"]
@@ -233,19 +237,19 @@ def test_lines_that_a_crash_cut_off_are_saved_when_the_answer_is_sent_again(fold
 def test_the_id_of_a_photo_is_of_one_answer(folder, opened):
     rest = True
     review = opened(folder)
-    review.save(number(1), 0, [0, 1], [2, 3], rest=rest)
-    review.save(number(2), 1, [0, 1], [2, 3], rest=rest)
+    review.save(number(1), 0, answers_of([0, 1], [2, 3]), rest=rest)
+    review.save(number(2), 1, answers_of([0, 1], [2, 3]), rest=rest)
     before = (folder / "review.jsonl").read_bytes()
     others = [(0, [0], [2, 3]), (0, [0, 2], [1, 3]), (1, [0, 1], [2, 3])]
     for _ in range(2):  # the same after a new start
-        review.save(number(1), 0, [0, 1], [2, 3], rest=rest)
+        review.save(number(1), 0, answers_of([0, 1], [2, 3]), rest=rest)
         for row, on, off in others:
             with pytest.raises(InputError, match="not saved: the id belongs to another answer"):
-                review.save(number(1), row, on, off, rest=rest)
+                review.save(number(1), row, answers_of(on, off), rest=rest)
         with pytest.raises(InputError, match="not saved"):
-            review.save(number(1), 0, [0, 1], [2, 3], rest=not rest)
+            review.save(number(1), 0, answers_of([0, 1], [2, 3]), rest=not rest)
         with pytest.raises(InputError, match="not saved"):
-            review.save(number(1), 0, skipped=[0, 1, 2, 3])
+            review.save(number(1), 0, dict.fromkeys(range(4), "skip"))
         assert (folder / "review.jsonl").read_bytes() == before
         review.close()
         review = opened(folder)

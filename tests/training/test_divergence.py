@@ -6,7 +6,6 @@ import pytest
 from feature_folders import write_folder
 
 from g2netpl.cli import main
-from g2netpl.reports.tables import summarise
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
 REASON = "use a smaller --learning-rate"
@@ -56,12 +55,3 @@ def test_a_comparison_of_which_all_diverged_is_one_line(features, tmp_path, caps
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert "all 4 runs diverged; the first: epoch 2" in line
     assert not (tmp_path / "out" / "results.json").exists()
-
-
-def test_seeds_that_diverged_are_left_out_of_the_mean_and_counted():
-    row = {"method": "an", "setting": "fspl", "undecided": None}
-    scores = ((0, 0.4, 0.3), (1, None, None), (2, 0.6, 0.5))
-    rows = [{**row, "seed": s, "test_map": b, "last_test_map": e} for s, b, e in scores]
-    rows[1]["diverged"] = "too large a step"
-    best, last, *_, lost = summarise(rows)["an", "fspl"]
-    assert (best, last, lost) == ("50.0 ± 14.1", "last 40.0 ± 14.1", "1 of 3 seeds diverged")

@@ -184,7 +184,7 @@ def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, 
     truth = read_labels(photos / "train.csv").values
     for row in range(40):
         on = np.flatnonzero(truth[row] == POSITIVE).tolist()
-        review.save(f"{row:032x}", row, on, [], rest=True)
+        review.save(f"{row:032x}", row, dict.fromkeys(on, "yes"), rest=True)
     review.close()
     assert infer_mechanism(reviewed_labels(run).values, 2.0)[0] == "random"
     assert main(["review", str(run), "--export", str(tmp_path / "labels.csv")]) == 0

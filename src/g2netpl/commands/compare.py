@@ -43,9 +43,8 @@ from g2netpl.experiments.sweep import (
     read_cells,
     run_sweep,
 )
-from g2netpl.labels.io.writing import write_rows
 from g2netpl.reports.comparison import write_comparison_report
-from g2netpl.reports.tables import result_columns, result_lines, results_tables, shown_method
+from g2netpl.reports.tables import results_table, shown_method, summarise
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import Result
 from g2netpl.runs.train_config import USUAL_EPOCHS
@@ -108,12 +107,11 @@ def compare(
     chosen = choose(rows)
     results = [{key: row[key] for key in _KEPT if key in row} for row in chosen]
     write_json(folder / "results.json", results)
-    write_rows(folder / "results.csv", result_columns(results), result_lines(results))
+    summarise(results).round(2).to_csv(folder / "results.csv", index=False)
     gaps = differences(chosen)
     gaps.to_csv(folder / "differences.csv", index=False)
     page = write_comparison_report(folder)
-    for table in results_tables(results, console.width):
-        console.print(table)
+    console.print(results_table(results))
     for setting, part in gaps.groupby("setting", sort=False):
         best = part.groupby("method")["difference"].min().idxmax()
         for gap in part[part["method"] == best].itertuples():

@@ -10,7 +10,7 @@ a folder of VOC 2012, COCO or NUS-WIDE in its official layout, a features folder
 with full labels and --test-labels; without it, the built-in scenes. On images the paper's
 protocol is the default: ResNet-50, 448 px, 10 epochs, 8 cells for each method; --dry-run lists the
 runs. The same command again resumes, also with more --seeds and --methods added behind the others.
-OUTPUT gets index.html, and each table and figure as CSV and PNG.
+OUTPUT gets index.html with the tables and figures, and their numbers as CSV.
 """
 
 import argparse

@@ -76,8 +76,6 @@ def run(flags: argparse.Namespace) -> None:
             _serve(server, console, open_browser=not flags.no_browser)
     finally:
         session.close()
-    if session.log.trouble is not None:
-        raise InputError(session.log.trouble)
     folder, answered = quoted(session.folder), session.progress()["answered"]
     if not answered:
         console.print(f"\nNo answers yet. To continue: g2netpl review {folder}")

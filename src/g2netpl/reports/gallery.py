@@ -73,55 +73,53 @@ def make_gallery(
             table.images[row],
             table.classes[column],
             _SIGNS[int(values[row, column])],
-            ", ".join(known) or "nothing",
+            ", ".join(known) or "none",
             float(by_pseudo.scores[row, column]) if has_own else None,
             float(predicted[row, column]),
             photo_of(table.images[row]),
         )
 
-    new = completed.added()
-    apart = ((by_pseudo.values == POSITIVE) != decided) & (values == UNOBSERVED)
-    apart &= has_pseudo[:, None] & ~np.isnan(predicted)
-    wrong_yes = (values == POSITIVE) & (predicted < 0.5)
-    wrong_no = (values == NEGATIVE) & (predicted > 0.5)
-    against = top_k_diverse(1 - predicted, wrong_yes, _CARDS)
-    denied = top_k_diverse(predicted, wrong_no, _CARDS)
-    against = against[: max(_CARDS // 2, _CARDS - len(denied))]
-    sections = (
-        (
+    def section(id: str, title: str, about: str, mask: Mask, scores: Scores) -> GallerySection:
+        cards = [card(*entry) for entry in top_k_diverse(scores, mask, _CARDS)]
+        return GallerySection(id, title, about, int(mask.sum()), cards)
+
+    disagree = (by_pseudo.values == POSITIVE) != decided
+    disagree &= (values == UNOBSERVED) & has_pseudo[:, None] & ~np.isnan(predicted)
+    return [
+        section(
             *("new", "Labels that were added, most confident first"),
-            "Nobody observed these labels. Pseudo-label and network both give them a high "
-            "probability.",
-            *(new, top_k_diverse(np.minimum(by_pseudo.scores, predicted), new, _CARDS)),
+            "Nobody observed these labels. If the first ones are wrong, so are many others.",
+            *(completed.added(), np.minimum(by_pseudo.scores, predicted)),
         ),
-        (
-            *("apart", "Pseudo-label and network disagree"),
+        section(
+            *("disagree", "Pseudo-label and prediction disagree"),
             "Nobody observed these labels. The largest differences come first."
             if has_pseudo.any()
             else "This method keeps no pseudo-labels, so there is nothing to compare.",
-            *(apart, top_k_diverse(np.abs(by_pseudo.scores - predicted), apart, _CARDS)),
+            *(disagree, np.abs(by_pseudo.scores - predicted)),
         ),
-        (
-            *("doubtful", "Observed labels that the network contradicts"),
-            "Some may be wrong in the label file; rare cases that the network has not learned "
-            "also appear here.",
-            *(wrong_yes | wrong_no, [*against, *denied[: _CARDS - len(against)]]),
+        section(
+            "positives",
+            "Observed positives with a low prediction",
+            "Some may be wrong in the label file; others are hard to recognise or rare.",
+            (values == POSITIVE) & (predicted < 0.5),
+            1 - predicted,
         ),
-    )
-    return [
-        GallerySection(id, title, about, int(mask.sum()), [card(*entry) for entry in entries])
-        for id, title, about, mask, entries in sections
+        section(
+            "negatives",
+            "Observed negatives with a high prediction",
+            "The class may have been overlooked.",
+            (values == NEGATIVE) & (predicted > 0.5),
+            predicted,
+        ),
     ]
 
 
 def top_k_diverse(scores: Scores, eligible: Mask, most: int) -> list[tuple[int, int]]:
     """Rows and columns of the highest scores: one per image, few per class if possible."""
     flat = np.flatnonzero(eligible & ~np.isnan(scores))
-    values = scores.ravel()[flat]
-    if len(flat) > _CANDIDATES:
-        best = np.sort(np.argpartition(-values, _CANDIDATES)[:_CANDIDATES])
-        flat, values = flat[best], values[best]
-    ranked = [divmod(int(at), scores.shape[1]) for at in flat[np.argsort(-values, kind="stable")]]
+    best = flat[np.argsort(-scores.ravel()[flat], kind="stable")[:_CANDIDATES]]
+    ranked = [divmod(int(at), scores.shape[1]) for at in best]
     chosen: list[tuple[int, int]] = []
     for allowed in (_PER_CLASS, most):
         images, classes = {row for row, _ in chosen}, Counter(column for _, column in chosen)

@@ -6,23 +6,22 @@ text is escaped, except the drawings of plots.py.
 
 import os
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from g2netpl.labels.files import named, of_each
 from g2netpl.utils.errors import counted
 from g2netpl.utils.files import write_bytes, writing
 
 
-def render(template: str, **content: Any) -> str:
-    """A page from a template in `templates/`."""
-    folder = files("g2netpl.reports") / "templates"
+def write_page(path: str | Path, template: str, **content: Any) -> Path:
+    """Write a page from a template; text that UTF-8 cannot encode becomes question marks."""
     environment = Environment(
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        loader=PackageLoader("g2netpl.reports"),
         autoescape=True,
+        undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -32,7 +31,10 @@ def render(template: str, **content: Any) -> str:
         "thousands": "{:,}".format,
         "file": _file,
     }
-    return environment.get_template(template).render(**content)
+    page = environment.get_template(template).render(**content)
+    with writing(path):
+        write_bytes(Path(path), page.encode(errors="replace"))
+    return Path(path)
 
 
 def percent(share: float) -> str:
@@ -45,11 +47,3 @@ def percent(share: float) -> str:
 def _file(paths: str | Sequence[str]) -> str:
     """A path, or several, without their folders, which are private."""
     return named(of_each(paths, lambda path: os.path.basename(os.path.normpath(path))))
-
-
-def write_page(path: str | Path, template: str, **content: Any) -> Path:
-    """Write a page; text that UTF-8 cannot encode becomes question marks."""
-    page, path = render(template, **content), Path(path)
-    with writing(path):
-        write_bytes(Path(path), page.encode(errors="replace"))
-    return path

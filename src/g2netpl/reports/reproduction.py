@@ -1,13 +1,15 @@
 """The report of a reproduction: our results next to the published ones, and what differs.
 
-Every recipe also leaves its results as CSV, and its figure as PNG with the numbers behind it.
+Every table is also a CSV file, and so are the numbers behind every figure.
 """
 
-import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from g2netpl.experiments.paper import OURS, PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
@@ -15,10 +17,12 @@ from g2netpl.experiments.sweep import Row, describe_row
 from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.table import POSITIVE
 from g2netpl.reports import page
-from g2netpl.reports.figures import write_figure
-from g2netpl.reports.tables import LOST, Grid, Place, grid, groups, moments, plus_minus
+from g2netpl.reports.figures import paper_figures
+from g2netpl.reports.tables import Grid, grid, spread, summarise
 from g2netpl.runs.records import RUN
 from g2netpl.utils.files import read_json
+
+Place = tuple[str, str]  # a method and a setting
 
 COLUMNS = (
     *("row", "method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last"),
@@ -27,14 +31,13 @@ COLUMNS = (
 
 
 def write_page(plan: Plan, results: dict[str, list[Row]], data: str | None, folder: Path) -> Path:
-    """Write CSV, PNG and index.html into the folder."""
+    """Write index.html and the CSV files into the folder."""
     recipes = [name for name in RECIPES if name in plan.recipes]  # in the order of the paper
-    sections = [_section(plan, name, results[name], data, folder) for name in recipes]
     ours = here(plan)
     return page.write_page(
         folder / "index.html",
         "reproduction.html",
-        sections=sections,
+        sections=[_section(plan, name, results[name], data, folder) for name in recipes],
         data=data,
         subject=plan.dataset.name,
         differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
@@ -47,67 +50,53 @@ def _section(
     """A recipe on the page: its table, its notes and its figure."""
     recipe, known = plan.recipes[name], published(name, data)
     trained = [row for row in rows if "diverged" not in row]
-    table = _lines(recipe, rows, known)
     notes = [*plan.left_out(name), *(describe_row(row) for row in rows if "diverged" in row)]
     section: dict[str, Any] = {"title": recipe.title, "about": recipe.about, "notes": notes}
+    section |= {"grid": None, "figures": []}
+    table = _table(recipe, rows, known) if rows else pd.DataFrame()
     if rows:
-        write_rows(folder / f"{name}.csv", COLUMNS, table)
-        section["grid"] = _grid(table, by_pseudo=name == "labels")
-    if rows and not trained:
-        return section
+        table.to_csv(folder / f"{name}.csv", index=False)
+        section["grid"] = _grid(table, "pseudo-label mAP" if name == "labels" else "best epoch")
+    if trained or not rows:
+        section["figures"] = paper_figures(name, trained, table)
+    for number, plot in enumerate(section["figures"], start=1):
+        write_rows(folder / f"figure-{name}-{number}.csv", plot.header, plot.rows)
     notes += steps(recipe, trained, known) if name == "ablation" else []
-    notes += against_role(trained) if name == "table2" else []
-    picture = folder / f"figure-{name}.png"
-    write_figure(picture, name, trained, [line for line in table if line[4] != LOST])
-    png = base64.b64encode(picture.read_bytes()).decode("ascii")
-    return section | {"picture": picture.name, "csv": f"figure-{name}.csv", "png": png}
+    return section
 
 
-def _lines(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> list[list[Any]]:
-    """A line per (method, setting) of a recipe: see COLUMNS."""
-
-    def rounded(trained: Sequence[Row], key: str) -> list[Any]:
-        values = moments([row[key] for row in trained])
-        return ["" if value is None else round(value, 2) for value in values]
-
-    return [
-        [
-            *(recipe.name_of(method), method, setting, len(trained)),
-            *(rounded(trained, "test_map") if trained else (LOST, "")),
-            *rounded(trained, "last_test_map"),
-            known.get((method, setting), ""),
-            rounded(trained, "undecided")[0],
-            *rounded(trained, "pseudo_label_map"),
-            " or ".join(dict.fromkeys(_chosen(row) for row in trained)),
-        ]
-        for (method, setting), (trained, _) in groups(rows).items()
-    ]
-
-
-def _chosen(row: Row) -> str:
-    """What was chosen for a run on validation."""
-    text = f"rate {row['learning_rate']:g}, batch {row['batch_size']}"
-    return f"{text}, {row['weight']}" if row["weight"] else text
+def _table(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> pd.DataFrame:
+    """A line per method and setting of a recipe: see COLUMNS."""
+    metrics = {
+        "test_map": "best epoch",
+        "last_test_map": "last epoch",
+        "pseudo_label_map": "pseudo-label mAP",
+    }
+    table = summarise(rows, metrics)
+    chosen: dict[Place, dict[str, None]] = {}
+    for row in rows:
+        weight = f", {row['weight']}" if row["weight"] else ""
+        text = f"rate {row['learning_rate']:g}, batch {row['batch_size']}{weight}"
+        of = chosen.setdefault((row["method"], row["setting"]), {})
+        of |= {} if "diverged" in row else {text: None}
+    places = list(zip(table["method"], table["setting"], strict=True))
+    table["row"] = table["method"].map(recipe.name_of)
+    table["published"] = pd.Series([known.get(place) for place in places], dtype=float)
+    table["chosen"] = [" or ".join(chosen[place]) for place in places]
+    return table[[*COLUMNS]].round(2)
 
 
-def _grid(table: list[list[Any]], by_pseudo: bool) -> Grid:
-    """The best epoch, and in small letters the rest; of pseudo-labels only the last epoch."""
-    main = COLUMNS.index("pseudo-label mAP" if by_pseudo else "best epoch")
-    cells, means = {}, {}
-
-    def spread(line: list[Any], column: int) -> str:
-        return plus_minus(*(None if value == "" else value for value in line[column : column + 2]))
-
-    for line in table:
-        place = (line[1], line[2])
-        cells[place] = [LOST]
-        if line[4] != LOST:
-            lines = [spread(line, main), "" if by_pseudo else f"last {spread(line, 6)}"]
-            lines.append("" if line[9] == "" else f"{line[9]:.0f} % unresolved")
-            lines.append("" if line[8] == "" else f"published {line[8]:.1f}")
-            cells[place] = [text for text in (*lines, line[-1]) if text]
-            means[place] = None if line[main] == "" else line[main]
-    return grid(cells, means, {line[1]: line[0] for line in table})
+def _grid(table: pd.DataFrame, main: str) -> Grid:
+    """The main result, and in small letters the rest."""
+    lines = []
+    for line in table.to_dict("records"):
+        more = [f"last {spread(line, 'last epoch')}"] if main == "best epoch" else []
+        if line["undecided %"] >= 0:
+            more.append(f"{line['undecided %']:.0f} % unresolved")
+        if line["published"] >= 0:
+            more.append(f"published {line['published']:.1f}")
+        lines.append([spread(line, main), *more, line["chosen"]] if line["seeds"] else ["diverged"])
+    return grid(table.assign(lines=lines), "row", main)
 
 
 def steps(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> list[str]:
@@ -122,12 +111,11 @@ def steps(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> lis
 
     def note(setting: str, before: str, after: str, name: str) -> None:
         pairs = [((before, setting, seed), (after, setting, seed)) for seed in seeds]
-        gains = [scores[b] - scores[a] for a, b in pairs if {a, b} <= scores.keys()]
-        mean, deviation = moments(gains)
-        if mean is None:  # one of the two diverged
+        gains = [100 * (scores[b] - scores[a]) for a, b in pairs if {a, b} <= scores.keys()]
+        if not gains:  # one of the two diverged
             return
-        spread = "" if deviation is None else f" ± {deviation:.2f}"
-        text = f"{setting}: {name}: {mean:+.2f}{spread}"
+        text = f"{setting}: {name}: {np.mean(gains):+.2f}"
+        text += f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
         if (before, setting) in known and (after, setting) in known:
             text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
         notes.append(text)
@@ -143,78 +131,52 @@ def steps(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> lis
     return notes
 
 
-def against_role(rows: Sequence[Row]) -> list[str]:
-    """G²NetPL on 60 and 80 % of the images against ROLE on all, as the paper compares them."""
-
-    def mean(method: str, setting: str) -> float | None:
-        runs = [row for row in rows if (row["method"], row["setting"]) == (method, setting)]
-        return moments([row["test_map"] for row in runs])[0]
-
-    role = mean("role", "fspl")
-    ours = [(setting, mean(OURS, setting)) for setting in ("sspl:0.6", "sspl:0.8")]
-    return [
-        f"{OURS} at {setting} {score:.1f}, role at fspl {role:.1f}: {score - role:+.1f}"
-        for setting, score in ours
-        if score is not None and role is not None
-    ]
-
-
 def here(plan: Plan) -> dict[str, str]:
     """The protocol of this reproduction, with the keys of the paper's."""
     train, test = plan.tables
     protocol, subject = plan.protocol, plan.dataset
     rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
     batches = ", ".join(str(size) for size in protocol.batch_sizes)
-    k = float((train.values == POSITIVE).sum(axis=1).mean())
-    weights = "; three values of each method's main weight" if protocol.search_weights else ""
-    once = ", on the first seed" if protocol.choose_once else ""
-    average = "" if protocol.ema is None else f", weight averaging {protocol.ema:g}"
-    given = protocol.expected_positives
-    expected = {"truth": f"k = {k:.2f}, the truth's mean", "estimate": "k estimated"}.get(
-        str(given), f"k = {given}, as given"
-    )
+    k, given = float((train.values == POSITIVE).sum(axis=1).mean()), protocol.expected_positives
+    expected = {"truth": f"k = {k:.2f}, the truth's mean", "estimate": "k estimated"}
     trained = sorted({plan.training(name) for name in plan.recipes if plan.recipes[name].blocks})
     head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
-    backbone, images = {
-        "features": (_features_note(subject.features), "as the features were made"),
-        "scenes": ("a small CNN, from scratch", "64 × 64, generated"),
-        "images": (
-            str(plan.photos.get("backbone", "lite0")) + _start(plan.photos),
-            f"{plan.photos.get('image_size', 224)} px squares, {_view(plan.photos)}",
-        ),
-    }[subject.kind]
+    backbone, images = _network(plan)
     return {
         "backbone": backbone,
         "images": images,
         "training": ("; ".join(trained) or "none") + f"; {head}",
-        "optimizer": f"{protocol.optimizer}{average}, learning rate {rates}, batch {batches}"
-        + weights,
-        "chosen on": f"a fifth of the training images, held out with full labels{once}",
+        "optimizer": protocol.optimizer
+        + (f", weight averaging {protocol.ema:g}" if protocol.ema is not None else "")
+        + f", learning rate {rates}, batch {batches}"
+        + ("; three values of each method's main weight" if protocol.search_weights else ""),
+        "chosen on": "a fifth of the training images, held out with full labels"
+        + (", on the first seed" if protocol.choose_once else ""),
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
-        "positives per image": expected,
+        "positives per image": expected.get(str(given), f"k = {given}, as given"),
         "classes": f"a sigmoid for each, also in {OURS}; g2netpl itself uses the annotation model; "
         "rows of --methods use their own",
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
 
 
-def _view(photos: Mapping[str, Any]) -> str:
-    """How training images are augmented."""
-    view = photos.get("augment", "paper")
-    special = {"paper": "mirrored at random", "pair": "weak and strong augmentation"}
-    return special.get(view, f"{view} augmentation")
-
-
-def _start(photos: Mapping[str, Any]) -> str:
-    """The source of the weights of the backbone."""
+def _network(plan: Plan) -> tuple[str, str]:
+    """The backbone and its start, and what it sees of the images."""
+    subject, photos = plan.dataset, plan.photos
+    if subject.kind == "scenes":
+        return "a small CNN, from scratch", "64 × 64, generated"
+    if subject.kind == "features":
+        made = read_json(Path(subject.features or ".") / RUN) or {}
+        note = f"{made.get('backbone')} at {made.get('size')} px, frozen"
+        return note if made else "frozen features as given", "as the features were made"
+    start = "pretrained" if photos.get("pretrained", True) else "from scratch"
     if photos.get("weights"):
-        return f", weights of {Path(photos['weights']).name}"
-    return ", pretrained" if photos.get("pretrained", True) else ", from scratch"
-
-
-def _features_note(root: str | None) -> str:
-    content = read_json(Path(root or ".") / RUN) or {}
-    if "backbone" in content:
-        return f"{content['backbone']} at {content.get('size')} px, frozen"
-    return "frozen features as given"
+        start = f"weights of {Path(photos['weights']).name}"
+    augment = photos.get("augment", "paper")
+    seen = {"paper": "mirrored at random", "pair": "weak and strong augmentation"}
+    return (
+        f"{photos.get('backbone', 'lite0')}, {start}",
+        f"{photos.get('image_size', 224)} px squares, "
+        + seen.get(augment, f"{augment} augmentation"),
+    )

@@ -3,41 +3,59 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
+import pandas as pd
 from rich.table import Table
 
 Row = dict[str, Any]
-Place = tuple[str, str]  # a method and a setting
 
-LOST = "diverged"  # instead of results
-_CHOSEN = ("learning_rate", "batch_size", "weight")
-_COLUMNS = {
-    "test_map": ("best epoch", "± best"),
-    "last_test_map": ("last epoch", "± last"),
-    "cf1": ("CF1", "± CF1"),
-    "of1": ("OF1", "± OF1"),
-    "validation_map": ("validation mAP", "± validation mAP"),
+_TEST = {
+    "test_map": "best epoch",
+    "last_test_map": "last epoch",
+    "cf1": "CF1",
+    "of1": "OF1",
 }
+_VALIDATION = {"validation_map": "validation mAP"}
+_CHOSEN = ("learning_rate", "batch_size", "weight")
 
 
-def moments(values: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation in percent; None if a value is missing, or a second one."""
-    known = [100.0 * value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None, None
-    return float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None
+def metrics_of(rows: Sequence[Row]) -> dict[str, str]:
+    """Keys and column names: test mAP at the best and the last epoch and F1, or validation mAP.
+
+    CF1 and OF1 are F1 per class and over all labels, at thresholds chosen on validation.
+    """
+    return _TEST if any(row["test_map"] is not None for row in rows) else _VALIDATION
 
 
-def spread(values: Sequence[float | None]) -> str:
-    """`57.3 ± 0.2`, in percent; without the deviation if there is only one value."""
-    return plus_minus(*moments(values))
+def summarise(rows: Sequence[Row], metrics: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """A line for every method and setting: the columns of results.csv.
+
+    Seeds that diverged are counted and left out of the means; a mean with a missing value is NaN.
+    """
+    metrics = metrics or metrics_of(rows)
+    columns = ("method", "setting", *_CHOSEN, *metrics, "undecided", "diverged")
+    frame = pd.DataFrame(rows).reindex(columns=columns)
+    lines = []
+    for (method, setting), runs in frame.groupby(["method", "setting"], sort=False):
+        trained = runs[runs["diverged"].isna()]
+        line: Row = {"method": shown_method(method), "setting": setting, "seeds": len(trained)}
+        for key in _CHOSEN:
+            values = trained[key] if key == "weight" else trained[key].map("{:g}".format)
+            line[key.replace("_", " ")] = " ".join(values.unique())
+        for key, name in metrics.items():
+            scores = 100 * trained[key].astype(float)
+            line[name] = scores.mean(skipna=False)
+            line[f"± {name.removesuffix(' epoch')}"] = scores.std(skipna=False)
+        line["undecided %"] = 100 * trained["undecided"].astype(float).mean(skipna=False)
+        lines.append(line | {"diverged": len(runs) - len(trained)})
+    return pd.DataFrame(lines)
 
 
-def plus_minus(mean: float | None, deviation: float | None) -> str:
-    """Mean and deviation as text."""
-    if mean is None or np.isnan(mean):
+def spread(line: Mapping[str, Any], name: str) -> str:
+    """`57.3 ± 0.2`; without the deviation if there is only one value."""
+    mean, deviation = line[name], line[f"± {name.removesuffix(' epoch')}"]
+    if pd.isna(mean):
         return "–"
-    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+    return f"{mean:.1f}" if pd.isna(deviation) else f"{mean:.1f} ± {deviation:.1f}"
 
 
 def shown_method(method: str) -> str:
@@ -48,130 +66,56 @@ def shown_method(method: str) -> str:
     return ":".join([name, *(change for change in changes if change not in priors)]) + mark
 
 
-def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
-    """For every (method, setting): the runs, and how many more diverged."""
-    together: dict[Place, list[Row]] = {}
-    for row in rows:
-        together.setdefault((row["method"], row["setting"]), []).append(row)
-    trained = {key: [row for row in group if LOST not in row] for key, group in together.items()}
-    return {key: (runs, len(together[key]) - len(runs)) for key, runs in trained.items()}
+def results_table(rows: Sequence[Row]) -> Table:
+    """The results for the terminal, setting by setting."""
+    metrics, frame = metrics_of(rows), summarise(rows)
+    title = "test mAP × 100 at the best validation epoch and at the last epoch"
+    if metrics == _VALIDATION:
+        title = "validation mAP × 100, on which epoch and run were chosen"
+    table = Table(title=f"{title}, {len({row['seed'] for row in rows})} seed(s)")
+    table.title_justify = table.caption_justify = "left"
+    if frame["diverged"].any():
+        table.caption = f"{frame['diverged'].sum()} of {len(rows)} runs diverged"
+    for name in ("setting", "method"):
+        table.add_column(name, overflow="fold")
+    for name in metrics.values():
+        table.add_column(name, justify="right", no_wrap=True)
+    for _, lines in frame.groupby("setting", sort=False):
+        for line in lines.to_dict("records"):
+            cells = [spread(line, name) for name in metrics.values()]
+            table.add_row(line["setting"], line["method"], *cells)
+        table.add_section()
+    return table
 
 
-def measures(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The metrics of the table: test mAP at the best and the last epoch and F1, or validation mAP.
+def as_text(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Header and rows for a page: fractions in percent, counts with commas, a dash for nothing."""
 
-    CF1 and OF1 are F1 per class and over all labels, at thresholds chosen on validation.
-    """
-    has_test = any(row["test_map"] is not None for row in rows)
-    return ("test_map", "last_test_map", "cf1", "of1") if has_test else ("validation_map",)
+    def cell(value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        if pd.isna(value):
+            return "–"
+        return f"{100 * value:.1f}" if isinstance(value, float) else f"{value:,}"
 
-
-def summarise(rows: Sequence[Row]) -> dict[Place, list[str]]:
-    """For every (method, setting): lines with its mAP, see `measures`, and unresolved labels.
-
-    Seeds that diverged are counted, and left out of the means.
-    """
-    return {key: _summary(*group, measures(rows)) for key, group in groups(rows).items()}
-
-
-def _summary(trained: Sequence[Row], lost: int, keys: Sequence[str]) -> list[str]:
-    if not trained:
-        return [LOST]
-    best, *others = (spread([row.get(key) for row in trained]) for key in keys)
-    unresolved, _ = moments([row["undecided"] for row in trained])
-    names = (_COLUMNS[key][0].removesuffix(" epoch") for key in keys[1:])
-    lines = [best, *(f"{name} {text}" for name, text in zip(names, others, strict=True))]
-    lines += [] if unresolved is None else [f"{unresolved:.0f} % unresolved"]
-    return [*lines, f"{lost} of {lost + len(trained)} seeds diverged"] if lost else lines
-
-
-def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
-    """Methods × settings for the terminal; settings that do not fit go into another table."""
-    summary = summarise(rows)
-    settings = list(dict.fromkeys(setting for _, setting in summary))
-    methods = list(dict.fromkeys(method for method, _ in summary))
-    texts = [line for lines in summary.values() for line in lines]
-    names = min(max(len(name) for name in ("method", *map(shown_method, methods))), width // 2)
-    many = max(1, (width - names - 4) // (max(map(len, (*settings, *texts))) + 3))
-    metric = "test mAP × 100, best validation epoch and last epoch"
-    if measures(rows) == ("validation_map",):
-        metric = "validation mAP × 100, on which epoch and run were chosen"
-    has_pseudo = any(text.endswith("unresolved") for text in texts)
-    tables = []
-    for start in range(0, len(settings), many):
-        shown = settings[start : start + many]
-        table = Table(
-            title=f"{metric}, {len({row['seed'] for row in rows})} seed(s)",
-            title_justify="left",
-            caption="unresolved: pseudo-labels between 0.25 and 0.75" if has_pseudo else None,
-            caption_justify="left",
-            show_lines=True,
-        )
-        table.add_column("method", overflow="fold")
-        for setting in shown:
-            table.add_column(setting, justify="right", no_wrap=True)
-        for method in methods:
-            cells = [summary.get((method, setting), []) for setting in shown]
-            if any(cells):
-                table.add_row(shown_method(method), *("\n".join(lines) for lines in cells))
-        tables.append(table)
-    return tables
-
-
-def result_columns(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The header of results.csv."""
-    names = (name for key in measures(rows) for name in _COLUMNS[key])
-    chosen = (key.replace("_", " ") for key in _CHOSEN)
-    return ("method", "setting", "seeds", *chosen, *names, "undecided %", "diverged")
-
-
-def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
-    """The lines of results.csv: one for every method and setting."""
-    lines = []
-    for key, (trained, lost) in groups(rows).items():
-        chosen = [
-            " ".join(
-                dict.fromkeys(f"{row[of]:g}" if of != "weight" else row[of] for row in trained)
-            )
-            for of in _CHOSEN
-        ]
-        values = [
-            value for of in measures(rows) for value in moments([row.get(of) for row in trained])
-        ]
-        values.append(moments([row["undecided"] for row in trained])[0])
-        texts = ["" if value is None else f"{value:.2f}" for value in values]
-        lines.append([shown_method(key[0]), key[1], len(trained), *chosen, *texts, lost])
-    return lines
-
-
-class Cell(NamedTuple):
-    """A cell of a table on a page: its result, and lines that say more."""
-
-    lines: Sequence[str]
-    is_highest: bool
+    return {"header": list(frame), "rows": frame.map(cell).to_numpy().tolist()}
 
 
 class Grid(NamedTuple):
     """A table on a page: methods × settings."""
 
     settings: list[str]
-    rows: list[tuple[str, str, list[Cell | None]]]  # name, method, a cell for every setting
+    rows: list[tuple[str, list[list[str]]]]  # name of the row, lines for every setting
 
 
-def grid(
-    cells: Mapping[Place, Sequence[str]],
-    means: Mapping[Place, float | None],
-    names: Mapping[str, str],
-) -> Grid:
-    """The lines of all cells as a table; the highest mean of a column is marked, if of several."""
-    settings = list(dict.fromkeys(setting for _, setting in cells))
-    highest = set()
-    for setting in settings:
-        column = {at: mean for at, mean in means.items() if at[1] == setting and mean is not None}
-        highest |= {max(column, key=lambda key: column[key])} if len(column) > 1 else set()
-    rows = []
-    for method, name in names.items():
-        places = [(method, setting) for setting in settings]
-        line = [Cell(cells[at], at in highest) if at in cells else None for at in places]
-        rows.append((name, method, line))
-    return Grid(settings, rows)
+def grid(frame: pd.DataFrame, name: str, main: str) -> Grid:
+    """The `lines` of every method and setting; a star marks the highest `main` of each setting."""
+    settings = list(frame["setting"].unique())
+    scores = frame.dropna(subset=[main]).groupby("setting")[main]
+    highest = scores.idxmax()[scores.count() > 1].tolist()
+    rows: dict[str, list[list[str]]] = {title: [[] for _ in settings] for title in frame[name]}
+    for at, line in zip(frame.index, frame.to_dict("records"), strict=True):
+        first, *more = line["lines"]
+        marked = f"★ {first}" if at in highest else first
+        rows[line[name]][settings.index(line["setting"])] = [marked, *more]
+    return Grid(settings, list(rows.items()))

@@ -13,11 +13,10 @@ from g2netpl.utils.locks import locked
 
 
 class AnswerLog:
-    """The answer file of a run, locked and open for appending; `trouble` is set by `close`."""
+    """The answer file of a run, locked and open for appending."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / REVIEW
-        self.trouble: str | None = None
         self._lock = Lock()
         with contextlib.ExitStack() as opened:
             opened.enter_context(friendly_os_errors(self.path))
@@ -26,7 +25,7 @@ class AnswerLog:
             opened.callback(os.close, self._file)
             sync_folder(self.path.parent)
             self._read()
-            self._opened: contextlib.ExitStack | None = opened.pop_all()
+            self._opened = opened.pop_all()
 
     def _read(self) -> None:
         """Read all answers; an incomplete last line, left by a crash, is cut off."""
@@ -46,17 +45,9 @@ class AnswerLog:
             self.decisions += decisions
 
     def close(self) -> None:
-        """Wait for a running `append`, check the file once more, and release the folder."""
+        """Wait for a running `append`, and release the folder."""
         with self._lock:
-            if self._opened is None:
-                return
-            try:
-                if self.decisions:
-                    self._check()
-            except OSError as problem:
-                self.trouble = problem.strerror
             self._opened.close()
-            self._opened = None
 
     def _check(self) -> None:
         """Raise OSError if our open file is no longer review.jsonl, or has been changed."""

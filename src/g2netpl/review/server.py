@@ -15,6 +15,7 @@ from g2netpl.images.thumbnails import Pictures
 from g2netpl.review.http import Handler, PatientServer, Rejection, Reply, require
 from g2netpl.review.queries import Order
 from g2netpl.review.session import ReviewSession
+from g2netpl.runs.answers import PHOTOS
 from g2netpl.utils.errors import InputError
 
 _FILES = {
@@ -114,19 +115,17 @@ class ReviewServer(PatientServer):
         return _to_json({"progress": self.session.progress()})
 
     def _save(self, given: _Answer) -> None:
-        on, off, session = given.on, given.off, self.session
-        self._check_labels(given.row, [*on, *off])
-        require(0 < len(on) + len(off) == len({*on, *off}), "expected each class shown, once")
-        is_label = session.ask == "labels"
-        require(not is_label or len(on) + len(off) == 1, "expected one class")
+        on, off, session, columns = given.on, given.off, self.session, [*given.on, *given.off]
+        self._check_labels(given.row, columns)
+        require(0 < len(columns) == len({*columns}), "expected each class shown, once")
+        is_photo, is_rest = session.ask == PHOTOS, given.answer == "rest"
+        require(is_photo or (len(columns) == 1 and not is_rest), "expected yes or no of one class")
         is_possible = len(on) <= 1 or not session.single_label
         require(is_possible, "on: a photo of this run has one class")
-        require(given.answer != "rest" or session.can_say_rest, "answer: rest is not possible here")
+        answers = dict.fromkeys(on, "yes") | dict.fromkeys(off, "no")
         if given.answer == "skip":
-            session.save(given.id, given.row, skipped=[*on, *off], order=given.order)
-        else:
-            is_rest = given.answer == "rest"
-            session.save(given.id, given.row, on, off, rest=is_rest, order=given.order)
+            answers = dict.fromkeys(columns, "skip")
+        session.save(given.id, given.row, answers, rest=is_rest, order=given.order)
 
     def _check_labels(self, row: int, columns: Sequence[int] = ()) -> None:
         images, known = len(self.session.saved.images), set(self.session.columns.tolist())

@@ -7,8 +7,7 @@ A question is a photo with tags: its likely classes if `ask` is "photos", a sing
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, cast
@@ -18,14 +17,13 @@ import numpy.typing as npt
 
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 from g2netpl.review.log import AnswerLog
-from g2netpl.review.queries import STRATEGIES, Order
+from g2netpl.review.queries import STRATEGIES, Order, query_scores
 from g2netpl.runs.answers import ANSWERS, PHOTOS, Decision, find, in_force, now
 from g2netpl.runs.completion import complete_run, completed_by_pseudo_labels
 from g2netpl.runs.run import Run
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.errors import InputError, did_you_mean
 
-MOST_AT_ONCE = 1000  # classes about which "nothing else" can be answered
 _RANKED, _QUEUE = 10_000_000, 20_000  # labels that are scored, and questions kept, at a time
 _TAGS, _FEWEST_TAGS = 9, 6  # tags of a photo, one per number key; of them not known yet
 _QUERIED = 3  # tags that the strategy chooses
@@ -52,7 +50,12 @@ class ReviewSession:
         run = Run.open(folder)
         self.saved = run.labels
         self._width = len(self.saved.classes)
-        self.columns = _find_columns(self.saved.classes, classes)
+        for name in classes or ():
+            if name not in self.saved.classes:
+                known = did_you_mean(name, self.saved.classes)
+                raise InputError(f"--classes: unknown class {name!r} ({known})")
+        wanted = [classes is None or name in classes for name in self.saved.classes]
+        self.columns = np.flatnonzero(wanted)
         self.single_label = run.thresholds.single_label
         self._pseudo = completed_by_pseudo_labels(run).scores
         self._predicted = run.thresholds.calibrate(run.predictions())
@@ -75,11 +78,6 @@ class ReviewSession:
         """Release the run folder."""
         self.log.close()
 
-    @property
-    def can_say_rest(self) -> bool:
-        """Whether "nothing else" can be answered: not among more classes than people remember."""
-        return self.ask == PHOTOS and len(self.columns) <= MOST_AT_ONCE
-
     def state(self) -> dict[str, Any]:
         """What the page shows around the questions."""
         folder, names, known = self.folder.resolve(), self.saved.classes, self._positives().tolist()
@@ -92,8 +90,7 @@ class ReviewSession:
                 {"column": at, "name": names[at], "known": known[at]}
                 for at in self.columns.tolist()
             ],
-            "orders": [{"name": name, "summary": s.summary} for name, s in STRATEGIES.items()],
-            "can_say_rest": self.can_say_rest,
+            "orders": [{"name": name, "summary": text} for name, text in STRATEGIES.items()],
             "single_label": self.single_label,
         }
 
@@ -107,44 +104,36 @@ class ReviewSession:
 
     def summary(self) -> str:
         """The answers in force: `3 yes, 2 no, 1 skipped`."""
-        progress = self.progress()
-        return ", ".join(f"{progress[kind]:,} {kind}" for kind in ("yes", "no", "skipped"))
+        counts = self.progress()
+        return ", ".join(f"{counts[kind]:,} {kind}" for kind in ("yes", "no", "skipped"))
 
     # Answers
 
     def decide(self, id: str, row: int, column: int, answer: str, order: str) -> None:
         """Save yes, no or skip about one label; see `save`."""
-        if answer not in (*ANSWERS, "skip"):
-            raise InputError(f"answer: expected yes, no or skip, got {answer!r}")
-        side = {"yes": "on", "no": "off", "skip": "skipped"}[answer]
-        self.save(id, row, order=order, **{side: [column]})  # type: ignore[arg-type]
+        self.save(id, row, {column: answer}, order=order)
 
     def save(
-        self,
-        id: str,
-        row: int,
-        on: Sequence[int] = (),
-        off: Sequence[int] = (),
-        skipped: Sequence[int] = (),
-        rest: bool = False,
-        order: str = PHOTOS,
+        self, id: str, row: int, answers: Mapping[int, str], rest: bool = False, order: str = PHOTOS
     ) -> None:
-        """Save which classes a photo shows; with `rest`, no other unobserved class is in it.
+        """Save yes, no or skip for classes of a photo; `rest`: no other unobserved class is in it.
 
         It is on the disk when this returns; OSError if it cannot be. The same id is saved once.
         """
+        for answer in answers.values():
+            if answer not in (*ANSWERS, "skip"):
+                raise InputError(f"answer: expected yes, no or skip, got {answer!r}")
         with self._lock:
+            values, order = self.values[row].tolist(), PHOTOS if self.ask == PHOTOS else order
             if rest:
                 repeated = {entry % self._width for entry, _ in self._by_id.get(id, ())}
-                unknown = {*np.flatnonzero(self.values[row] == UNOBSERVED).tolist(), *repeated}
-                unknown -= {*on, *off}
-                off = [*off, *(at for at in self.columns.tolist() if at in unknown)]
-            answers = [*((at, "yes") for at in on), *((at, "no") for at in off)]
-            answers += [(at, "skip") for at in skipped]
-            values, order = self.values[row].tolist(), PHOTOS if self.ask == PHOTOS else order
+                answers = dict(answers)
+                for at in self.columns.tolist():
+                    if values[at] == UNOBSERVED or at in repeated:
+                        answers.setdefault(at, "no")
             changes: list[Change] = [
                 (row * self._width + at, answer, ANSWERS.get(answer, values[at]), order)
-                for at, answer in answers
+                for at, answer in answers.items()
             ]
             self._append(id, changes)
 
@@ -169,9 +158,11 @@ class ReviewSession:
         The last answer of the log may lack lines after a crash; they are added.
         """
         saved, time, lines = self._by_id.get(id, []), now(), list[Line]()
-        lacks = 0 < len(saved) < len(changes)
-        is_same = all(map(_is_same, saved, changes)) and len(saved) <= len(changes)
-        if not is_same or (lacks and self.log.decisions[-1].id != id):
+        is_same = [(at, line.action) for at, line in saved] == [
+            change[:2] for change in changes[: len(saved)]
+        ]
+        is_torn = 0 < len(saved) < len(changes)
+        if not is_same or (is_torn and self.log.decisions[-1].id != id):
             raise InputError("not saved: the id belongs to another answer")
         for entry, action, new, order in changes[len(saved) :]:
             row, column = divmod(entry, self._width)
@@ -215,22 +206,17 @@ class ReviewSession:
         with self._lock:
             if self.limit is not None:
                 count = min(count, self.limit - (self.progress()["answered"] or 0))
-            key, places = (order, column), list[int]()
-            if key in self._queues:
-                places = self._next(self._queues[key], count)
-            if not places and count > 0:
-                self._queues[key] = self._rank(*key)
-                places = self._next(self._queues[key], count)
+            is_open = self._is_open_photo if self.ask == PHOTOS else self._is_open.ravel()
+            queue = self._queues.get((order, column), np.empty(0, dtype=np.int64))
+            if not is_open[queue].any():
+                queue = self._queues[order, column] = self._rank(order, column)
+            places = queue[is_open[queue]][: max(count, 0)].tolist()
             return [self._question(at, order) for at in places]
-
-    def _next(self, queue: Index, count: int) -> list[int]:
-        is_open = self._is_open_photo if self.ask == PHOTOS else self._is_open.ravel()
-        return list(islice((at for at in queue.tolist() if is_open[at]), max(count, 0)))
 
     def _rank(self, order: str, column: int | None) -> Index:
         """The best questions: rows of photos, or entries (row · L + column) of labels."""
         columns = self.columns if column is None else np.array([column])
-        can_ask = self._can_ask(order, slice(None), columns).any(axis=1)
+        can_ask = self._can_ask(order, (slice(None), columns)).any(axis=1)
         rows = np.flatnonzero(can_ask & (self._is_open_photo | (self.ask != PHOTOS)))
         most = max(_RANKED // len(columns), 1)
         if len(rows) > most:  # a part at random; the others come when these are answered
@@ -239,23 +225,20 @@ class ReviewSession:
         if self.ask == PHOTOS:  # the labels of a photo count together
             together = np.maximum(scores, 0).sum(axis=1)
             return rows[np.argsort(-together, kind="stable")[:_QUEUE]]
-        best = np.argsort(-scores, axis=None, kind="stable")[
-            : min(int((scores >= 0).sum()), _QUEUE)
-        ]
+        count = min(int((scores >= 0).sum()), _QUEUE)
+        best = np.argsort(-scores, axis=None, kind="stable")[:count]
         return rows[best // len(columns)] * self._width + columns[best % len(columns)]
 
-    def _can_ask(self, order: str, rows: Index | slice, columns: Index) -> npt.NDArray[np.bool_]:
+    def _can_ask(self, order: str, at: Any) -> npt.NDArray[np.bool_]:
         """Which labels have no answer and are of the kind that the strategy asks about."""
-        is_observed = self.saved.observed[rows][:, columns] != UNOBSERVED
-        asks_observed = STRATEGIES[cast(Order, order)].asks_observed
-        can_ask: npt.NDArray[np.bool_] = is_observed == asks_observed
-        return can_ask & self._is_open[rows][:, columns]
+        is_observed = self.saved.observed[at] != UNOBSERVED
+        return np.asarray(self._is_open[at] & (is_observed == (order == "doubtful")))
 
     def _score(self, order: str, rows: Index, columns: Index) -> Scores:
         at, first = np.ix_(rows, columns), int(rows[0]) if len(rows) else 0
         given = self._pseudo[at], self._predicted[at], self.saved.observed[at]
-        can_ask, positives = self._can_ask(order, rows, columns), self._positives()[columns]
-        return STRATEGIES[cast(Order, order)].score(*given, can_ask, positives, [self.seed, first])
+        how = self._can_ask(order, at), self._positives()[columns], [self.seed, first]
+        return query_scores(cast(Order, order), *given, *how)
 
     def _positives(self) -> Index:
         """How many positives of every class are known."""
@@ -319,19 +302,4 @@ class ReviewSession:
 
 def _round(probability: float | None) -> float | None:
     """A probability for the page; None for NaN."""
-    is_known = probability is not None and probability == probability
-    return round(float(probability), 4) if is_known else None  # type: ignore[arg-type]
-
-
-def _find_columns(known: Sequence[str], wanted: Sequence[str] | None) -> Index:
-    """Positions of the wanted classes, or of all."""
-    for name in wanted or ():
-        if name not in known:
-            raise InputError(f"--classes: unknown class {name!r} ({did_you_mean(name, known)})")
-    return np.array([at for at, name in enumerate(known) if wanted is None or name in wanted])
-
-
-def _is_same(saved: Line, change: Change) -> bool:
-    """Whether a saved line gives the same answer about the same label."""
-    (entry, decision), (other, action, new, _) = saved, change
-    return (entry, decision.action) == (other, action) and (action == "skip" or decision.new == new)
+    return None if probability is None or np.isnan(probability) else round(float(probability), 4)

@@ -65,7 +65,6 @@ async function start() {
   for (const { question } of unsent) if (question) answered.add(key(question));
   complain(null);
   for (const one of document.querySelectorAll("[data-ask]")) one.hidden = one.dataset.ask !== state.asks;
-  $("rest").hidden = !state.can_say_rest;
   fillFilters();
   showProgress(state.progress);
   document.title = `${state.run} · g2netpl review`;
@@ -253,7 +252,7 @@ function leaveSearch() {
 
 function give(kind) {
   const question = upcoming[0];
-  if (!question || undoing || (kind === "rest" && !state.can_say_rest)) return;
+  if (!question || undoing || (kind === "rest" && !isPhotos())) return;
   const { row, tags, order, image } = question;
   if (isPhotos() && kind !== "skip" && !allSeen(question)) return;
   if (!isPhotos()) tags[0].on = kind === "yes";
