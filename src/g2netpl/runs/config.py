@@ -122,7 +122,7 @@ class RunConfig(DataConfig, TrainConfig):
     checkpoint_minutes: float = key(10, "minutes between checkpoints in an epoch; 0: none", ge=0)
     checkpoint_steps: int | None = key(None, "steps between checkpoints in an epoch", ge=1)
     log_with: tuple[str, ...] = key(
-        (), "trackers, separated by commas: tensorboard, mlflow, wandb, trackio; name:WHERE"
+        (), "trackers, separated by commas: tensorboard, mlflow[:ADDRESS], wandb[:PROJECT]"
     )
 
     _trackers = field_validator("log_with", mode="before")(lambda value: parse_trackers(value))
@@ -180,11 +180,11 @@ def _keys_of_file(path: Path) -> dict[str, Any]:
     return values
 
 
-TRACKERS = ("tensorboard", "mlflow", "wandb", "trackio")
+TRACKERS = ("tensorboard", "mlflow", "wandb")
 
 
 def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
-    """Read `tensorboard,mlflow:WHERE` or a list of such; `none` is no tracker."""
+    """Read `tensorboard,mlflow:ADDRESS` or a list of such; `none` is no tracker."""
     parts = [texts] if isinstance(texts, str) else texts
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise InputError(f"log_with: expected names of trackers, got {texts!r}")
@@ -192,7 +192,7 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
     names = list(dict.fromkeys(name for name in names if name and name != "none"))
     for name in names:
         kind = name.partition(":")[0]
-        if kind not in TRACKERS:
+        if kind not in TRACKERS or name.startswith("tensorboard:"):
             raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
     if sum(name.startswith("mlflow") for name in names) > 1:
         raise InputError("log_with: mlflow can be used only once in a run")
