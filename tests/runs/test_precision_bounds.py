@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from g2netpl.labels.table import LabelTable
 from g2netpl.runs.precision_bounds import (
     fewest_labels,
     guaranteed_threshold,
@@ -12,7 +11,6 @@ from g2netpl.runs.precision_bounds import (
     lower_bound,
     missing_labels,
 )
-from g2netpl.training.configuration import precision_support_note
 
 
 @pytest.mark.parametrize(("hits", "chosen"), [(3, 3), (7, 10), (1, 40), (59, 60)])
@@ -122,25 +120,3 @@ def test_what_to_do_about_too_few_positives():
     assert text.startswith("2 of 3 classes get no positives: precision 0.9 needs 29 validation")
     assert "the most frequent of these classes has 10. Label more photos in full" in text
     assert "--validation-labels" in text
-
-
-def held_out(*positives):
-    values = np.zeros((100, len(positives)), dtype=np.int8)
-    for place, count in enumerate(positives):
-        values[:count, place] = 1
-    names = tuple(f"{row}.jpg" for row in range(100))
-    return LabelTable(names, tuple("abcdefghij"[: len(positives)]), values)
-
-
-def test_a_training_reports_before_it_begins_what_cannot_be_guaranteed():
-    text = precision_support_note("precision:0.9", held_out(29, 40, 28, 0), 1.0)
-    assert "2 of 4 classes have the 29 validation positives" in text
-    assert "pooled, or never" in text
-    assert "2 of 2 classes" in precision_support_note("precision:0.9", held_out(30, 50), 1.0)
-    tags = held_out(22, 40)
-    tags = tags.with_values(np.where(tags.values == 1, 1, -1))
-    for validation in (None, tags):
-        text = precision_support_note("precision:0.8", validation, 1.0)
-        assert "not guaranteed" in text
-        assert "14 positives of a class" in text
-    assert precision_support_note("f1", None, 1.0) == ""

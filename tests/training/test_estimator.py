@@ -13,11 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
+from g2netpl import PartialLabelClassifier
 from g2netpl.experiments.cells import train_cell, trainer_of
 from g2netpl.experiments.data import ArrayData
 from g2netpl.experiments.sweep import Cell, Sweep
-from g2netpl.labels.io import tables
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.splits import split_and_observe
@@ -63,7 +62,7 @@ def single_positives(truth, seed=0):
     return observe(table, Setting.parse("fspl"), seed).values.copy()
 
 
-@pytest.mark.parametrize("method", ["g2netpl", "role", "an"])
+@pytest.mark.parametrize("method", ["g2netpl", "role"])
 def test_features_are_trained_as_in_compare(method):
     """With the annotation model that has no solved start, which comparisons leave out."""
     row = f"{method}:annotation=random"
@@ -102,14 +101,6 @@ def test_features_are_trained_as_in_compare(method):
     assert (completed[known >= 0] == known[known >= 0]).all()
     if soft is not None:
         assert completed[training][visible < 0] == pytest.approx(soft[visible < 0])
-
-
-def test_few_rows_are_learnt_without_asking_for_epochs():
-    random = np.random.default_rng(0)
-    features, directions = random.standard_normal((80, 20)), random.standard_normal((20, 4))
-    truth = (features @ directions > 0).astype(float)  # which a last layer can learn
-    known = np.where(random.random(truth.shape) < 0.4, truth, np.nan)
-    assert PartialLabelClassifier().fit(features, known).score(features, truth) > 0.75
 
 
 def test_score_is_mean_average_precision_over_known_entries():
@@ -190,63 +181,20 @@ def test_in_a_pipeline_cloned_and_pickled():
     assert (fresh.predict_proba(100 * features) == model.predict_proba(100 * features)).all()
 
 
-@pytest.fixture
-def pictures(photos, tmp_path):
-    """The paths of the training photos, and one observed positive each, as a file too."""
-    table = observe(read_labels(photos / "train.csv"), Setting.parse("fspl"), 0)
-    tables.write(table, tmp_path / "tags.csv")
-    return [photos / name for name in table.images], table
-
-
-@pytest.mark.parametrize("mode", ["linear", "full"])
-def test_images_are_trained_as_in_train(pictures, photos, tmp_path, mode):
-    paths, table = pictures
-    shared = {
-        "backbone": "tiny",
-        "image_size": 32,
-        "mode": mode,
-        "epochs": 2,
-        "batch_size": 16,
-        "expected_positives": 2.3,
-        "workers": 0,
-        "device": "cpu",
-        "cache": str(tmp_path / "cache"),
-    }
-    train(
-        RunConfig(
-            labels=str(tmp_path / "tags.csv"),
-            images=str(photos),
-            only_listed=True,
-            output=str(tmp_path / "run"),
-            **shared,
-        )
-    )
-    run = load_run(tmp_path / "run")
-    model = PartialLabelClassifier(classes=table.classes, **shared).fit(paths, table.values)
-    assert model.predict_proba(paths[:9]) == pytest.approx(run.predict(paths[:9]), abs=1e-5)
-    assert model.completed_labels_ == pytest.approx(run.soft_labels(), abs=1e-5)
-    assert tuple(model.class_names_) == run.classes
-    again = pickle.loads(pickle.dumps(model))
-    words = [str(path) for path in paths[:9]]
-    assert (again.predict(words) == model.predict(np.array(words))).all()
-    assert not hasattr(model, "n_features_in_")
-
-
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"method": "g2netp"}, "unknown method 'g2netp' .*'g2netpl'"),
         ({"options": {"penalti": 1}}, "unknown key 'penalti' .*'penalty'"),
         ({"epochs": 0}, "epochs: .*greater than or equal to 1"),
-        ({"mode": "lp-ft"}, "mode: expected 'linear' or 'full'"),
         ({"method": "bce"}, "method bce needs full labels"),
-        ({"method": "fixmatch"}, "augmentations of images .mode partial or full"),
-        ({"expected_positives": "truth"}, "expected a number or 'estimate', got 'truth'"),
+        ({"method": "fixmatch"}, "augmentations of images .mode full"),
+        ({"expected_positives": "truth"}, "'truth' needs a file with full labels"),
         ({"classes": ["a", "b"]}, "y: expected 2 classes, got 4 columns"),
         ({"thresholds": "best"}, "thresholds: expected f1, expected, or precision:P"),
         ({"optimizer": "Adamm"}, "unknown optimizer 'Adamm'"),
         ({"expected_positives": 4.5}, "expected_positives: 4.5 per image, .* only 4 classes"),
-        ({"options": [1]}, r"options: expected a dictionary, got \[1\]"),
+        ({"options": [1]}, "options: .*dictionary"),
         ({"epochs": True}, "epochs: must not be true or false"),
     ],
 )
@@ -275,26 +223,21 @@ def test_mistakes_in_y(change, problem):
         PartialLabelClassifier(epochs=1).fit(features, change(truth.astype(float)))
 
 
-def test_features_and_paths_are_not_mixed_up():
+def test_a_score_needs_positives_and_negatives():
     features, truth = made_up(60)
     model = PartialLabelClassifier(epochs=1).fit(features, truth)
-    with pytest.raises(ValueError, match="X: expected features as in fit, got image paths"):
-        model.predict(["a.png"])
     with pytest.raises(ValueError, match="no class has both a positive and a negative"):
         model.score(features, np.where(truth == 1, 1, -1))
 
 
-@pytest.mark.parametrize("kind", [np.int64, object])
-def test_what_is_masked_is_not_observed(kind):
+def test_what_is_masked_is_not_observed():
     features, truth = made_up()
     hidden = np.random.default_rng(0).random(truth.shape) < 0.5
-    masked = np.ma.masked_array(truth.astype(kind), mask=hidden)
+    masked = np.ma.masked_array(truth, mask=hidden)
     model = PartialLabelClassifier(epochs=1)
     expected = model.fit(features, np.where(hidden, np.nan, truth)).completed_labels_
     assert (model.fit(features, masked).completed_labels_ == expected).all()
     assert not np.array_equal(expected, truth)
-    with pytest.raises(ValueError, match="X: expected every feature, some are masked"):
-        model.fit(np.ma.masked_array(features, mask=features > 2), truth)
 
 
 def test_columns_of_a_data_frame_go_by_their_names():
@@ -313,21 +256,6 @@ def test_columns_of_a_data_frame_go_by_their_names():
     alike.fit(features, truth[:, [3, 2, 0, 1]])
     assert (other.completed_labels_ == alike.completed_labels_).all()
     assert other.class_names_.tolist() == turned
-
-
-def test_an_image_that_is_not_there_is_one_that_cannot_be_read(pictures, tmp_path):
-    paths, table = pictures
-    features, truth = made_up(60)
-    model = PartialLabelClassifier(epochs=1).fit(features, truth)
-    shared = {"backbone": "tiny", "image_size": 32, "expected_positives": 2.3}
-    model.set_params(cache=tmp_path / "cache", max_unreadable=0, **shared)
-    there = [*paths[:-1], tmp_path / "gone.png"]
-    with pytest.raises(ValueError, match=r"gone\.png: no such image"):
-        model.fit(there, table.values)
-    assert model.n_features_in_ == 12
-    model.set_params(max_unreadable=1).fit(there, table.values)
-    assert np.isnan(model.completed_labels_).any(axis=1).tolist() == [False] * 59 + [True]
-    assert not hasattr(model, "n_features_in_")
 
 
 def test_groups_are_held_out_together(monkeypatch):

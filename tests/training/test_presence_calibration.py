@@ -6,10 +6,10 @@ import pytest
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.completion import fill_in
 from g2netpl.runs.thresholds import Thresholds, choose_sampled
-from g2netpl.training.presence_calibration import (
+from g2netpl.training.calibration import (
     best_sharpness,
     learn_shown,
-    log_shares,
+    log_softmax_of,
     matching_count,
     ridge,
 )
@@ -21,7 +21,7 @@ PRESENCE = -np.expm1(-2.0 * SHARES)
 
 @pytest.mark.parametrize("sharpness", [0.6, 1.0, 1.7])
 def test_the_sharpness_behind_simulated_names_is_found(sharpness):
-    sharp = np.exp(log_shares(PRESENCE, sharpness))
+    sharp = np.exp(log_softmax_of(PRESENCE, sharpness))
     names = (sharp.cumsum(axis=1) > RANDOM.random((len(sharp), 1))).argmax(axis=1)
     known = np.full(SHARES.shape, -1, dtype=np.int8)
     known[np.arange(len(names)), names] = 1
@@ -37,7 +37,7 @@ def test_few_names_leave_the_shares_as_they_are():
 @pytest.mark.parametrize("k", [0.7, 1.0, 2.2])
 def test_k_positives_are_expected_at_the_count(k):
     count = matching_count(PRESENCE, 1.3, k)
-    shares = np.exp(log_shares(PRESENCE, 1.3))
+    shares = np.exp(log_softmax_of(PRESENCE, 1.3))
     assert -np.expm1(-count * shares).sum(axis=1).mean() == pytest.approx(k, rel=1e-6)
 
 
@@ -51,10 +51,6 @@ def test_unreadable_images_and_an_impossible_k_do_no_harm():
     assert matching_count(PRESENCE, 1.0, 6.0) == 6.0
 
 
-def test_shares_behind_presences():
-    assert np.allclose(np.exp(log_shares(PRESENCE)), SHARES, atol=1e-6)
-
-
 @pytest.mark.parametrize(("rule", "limit"), [("f1", 0.5), ("precision:0.9", 0.9)])
 def test_chances_are_decided_as_they_stand(rule, limit):
     thresholds = choose_sampled(rule, 3, 2.0)
@@ -63,15 +59,6 @@ def test_chances_are_decided_as_they_stand(rule, limit):
     assert Thresholds(**thresholds.to_json()) == thresholds
     assert choose_sampled(rule, 3, 2.0, 2.001).basis.endswith("2.00 expected positives per image")
     assert "(1.50 after images that show no class)" in choose_sampled(rule, 3, 2.0, 1.5).basis
-
-
-def test_a_ridge_by_hand():
-    """One column −1, 0, 1 with values 0, 1, 5: slope Σxy / (Σx² + s) = 5 / (2 + s)."""
-    vectors, values = np.array([[-1.0], [0.0], [1.0]]) + 7.0, np.array([0.0, 1.0, 5.0]) + 3.0
-    found = float(ridge(vectors, values)[0][0])
-    strengths = 2.0 * np.logspace(-3, 3, 25)  # times Σx² of the one direction there is
-    errors = [left_out_error(vectors, values, strength) for strength in strengths]
-    assert found == pytest.approx(5.0 / (2.0 + strengths[np.argmin(errors)]), rel=1e-9)
 
 
 def left_out_error(vectors, values, strength):
@@ -99,11 +86,6 @@ def test_the_errors_of_the_ridge_are_those_of_leaving_one_out(images, width):
     )
     _, errors = ridge(vectors, values)
     assert np.square(errors).sum() == pytest.approx(least)
-
-
-def test_vectors_that_are_all_alike_have_no_weights():
-    weights, _ = ridge(np.ones((60, 5)), np.random.default_rng(0).normal(size=60))
-    assert not weights.any()
 
 
 def collection(empty, tagged, images=2000, width=6, seed=0):
@@ -139,7 +121,7 @@ def test_k_of_all_images_counts_those_that_show_nothing():
     presence = -np.expm1(-2.0 * SHARES)
     shown = np.random.default_rng(4).uniform(0.1, 1.0, len(SHARES))
     count = matching_count(presence, 1.0, 1.1, shown=shown)
-    found = shown[:, None] * -np.expm1(-count * np.exp(log_shares(presence)))
+    found = shown[:, None] * -np.expm1(-count * np.exp(log_softmax_of(presence)))
     assert found.sum(axis=1).mean() == pytest.approx(1.1, rel=1e-6)
 
 

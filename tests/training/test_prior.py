@@ -1,6 +1,5 @@
 """The prior in a training run: names of the backbone's classifier, a file of scores, or none."""
 
-import json
 import math
 import shutil
 from dataclasses import replace
@@ -104,32 +103,6 @@ def test_scores_of_the_source_are_those_of_the_model(method, annotation):
     assert factor[name][3] == 1  # nothing is known about the last class
 
 
-def test_single_labels_with_a_class_that_is_not_matched():
-    """An unmatched class neither wins everywhere nor is lost: its bias is learnt."""
-    random = np.random.default_rng(0)
-    truth = random.integers(0, 4, 80)
-    values = np.eye(4, dtype=np.int8)[truth]
-    centres = torch.from_numpy(random.normal(size=(4, 6)).astype(np.float32)) * 2
-    x = centres[truth] + torch.from_numpy(random.normal(size=(80, 6)).astype(np.float32))
-    parts = replace(
-        data(),
-        table=table(values),
-        visible=table(values[:60]),
-        validation=table(values[60:], start=60),
-    )
-    config = TrainConfig(
-        single_label=True, epochs=30, learning_rate=0.05, mode="linear", device="cpu"
-    )
-    backbone = Backbone(torch.nn.Identity(), 6, classifier=CLASSIFIER)
-    fitted = Trainer(config, parts, TensorDataModule(parts, x, backbone=backbone))
-    fitted.fit()
-    predicted = fitted.predict(fitted.state.best_model, fitted.inputs.all("linear"))
-    assert fitted.prior.kind == "names"
-    right = predicted.argmax(axis=1) == truth
-    assert right.mean() > 0.85
-    assert all(right[truth == column].mean() > 0.6 for column in range(4))
-
-
 def test_a_resumed_run_is_bitwise_the_same():
     class Stop(Exception):
         pass
@@ -150,11 +123,6 @@ def test_a_resumed_run_is_bitwise_the_same():
         first.fit()
     second.fit(kept["state"])
     assert_same(whole, second)
-
-
-def test_names_that_are_asked_for_and_not_to_be_had():
-    with pytest.raises(InputError, match="--prior names: the backbone lite0 has no ImageNet"):
-        trainer(classifier=None, prior="names")
 
 
 # --- a file of scores -----------------------------------------------------------------------------
@@ -272,21 +240,6 @@ def test_a_bundle_has_the_names_inside(run, photos, tmp_path):
     np.testing.assert_allclose(theirs, run.score(pictures(photos)), atol=1e-4)
 
 
-def test_training_continues_with_the_names_of_the_run(run, photos, tmp_path):
-    """They are not matched again: the classes' names may not even be known."""
-    shutil.copytree(run.folder.parent, tmp_path / "a")
-    answers = {"id": "0" * 32, "time": "2026-01-01T00:00:00.000Z", "action": "yes", "old": -1}
-    name = run.labels.images[0]
-    label = next(c for c, v in zip(run.classes, run.labels.observed[0], strict=True) if v == -1)
-    answers |= {"image": name, "class": label, "new": 1, "order": "random"}
-    (tmp_path / "a/run/review.jsonl").write_text(json.dumps(answers) + "\n")
-    more = {"continue_from": str(tmp_path / "a/run"), "output": str(tmp_path / "b")}
-    second = train(RunConfig.read(keys(photos, tmp_path / "a", **more), "test"))
-    for part in ("weight", "groups", "columns"):
-        one, two = (each.model.state_dict()[f"head.prior.{part}"] for each in (run, second))
-        assert torch.equal(one, two)
-
-
 def test_a_run_with_a_file_of_scores_asks_for_scores(run, photos, tmp_path, capsys):
     shutil.copytree(run.folder.parent, tmp_path / "a", ignore=shutil.ignore_patterns("run"))
     names = [path.name for path in sorted(photos.glob("*.png"))]
@@ -308,20 +261,6 @@ def test_a_run_with_a_file_of_scores_asks_for_scores(run, photos, tmp_path, caps
     assert main(["export", str(with_file.folder), "--output", str(tmp_path / "b.onnx")]) == 2
     assert "scores" in capsys.readouterr().err
     assert not (tmp_path / "b.onnx").exists()
-
-
-def test_a_changed_table_of_names_is_noticed_on_resume(run, photos, tmp_path):
-    folder = tmp_path / "a"
-    shutil.copytree(run.folder.parent, folder, ignore=shutil.ignore_patterns("run"))
-    names = folder / "names.csv"
-    names.write_text("class,synset\nHund,dog\n")
-    config = RunConfig.read(keys(photos, folder, names=str(names)), "test")
-    first = train(config)
-    assert first.model.state_dict()["head.prior.is_matched"].sum() == 1
-    (folder / "run" / "result.json").unlink()
-    names.write_text("class,synset\nHund,cat\n")
-    with pytest.raises(InputError, match="changed since the run began: the names"):
-        train(config, resume=True)
 
 
 # --- no tags at all -------------------------------------------------------------------------------

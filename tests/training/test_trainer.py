@@ -166,13 +166,6 @@ def test_pseudo_labels_that_have_not_begun_to_move_are_no_equilibrium():
     assert state.history[-1]["undecided"] < 1
 
 
-def test_without_unobserved_labels_there_is_no_equilibrium_to_stop_at():
-    state = fitted(data=small_data(visible=TRUTH[:60])).state
-    assert state.finished == 6
-    assert state.history[-1]["regret"] is None
-    assert state.history[-1]["undecided"] is None
-
-
 # --- resume --------------------------------------------------------------------------------------
 
 STATEFUL = {
@@ -242,27 +235,6 @@ def test_a_batch_with_a_non_finite_loss_is_skipped():
         fitted(inputs=torch.full_like(INPUTS, torch.inf))
 
 
-def test_a_row_of_non_finite_losses_is_counted_across_a_resume():
-    """One batch per epoch, interrupted after each."""
-
-    def interrupt(trainer):
-        raise InterruptedError
-
-    def one_epoch(checkpoint):
-        inputs = torch.full_like(INPUTS, torch.inf)
-        trainer = small_trainer(inputs=inputs, batch_size=60, callbacks=[OnEpoch(interrupt)])
-        with pytest.raises((InterruptedError, NumericalStop)) as ended:
-            trainer.fit(checkpoint)
-        return trainer, str(ended.value)
-
-    checkpoint = None
-    for _ in range(2):
-        trainer, why = one_epoch(checkpoint)
-        assert why == ""
-        checkpoint = trainer.state_dict()
-    assert "epoch 3: the loss is" in one_epoch(checkpoint)[1]
-
-
 def test_batch_statistics_of_a_skipped_batch_are_restored():
     inputs, log = INPUTS.clone(), Log()
     inputs[3] = torch.inf
@@ -304,12 +276,6 @@ def test_averaged_weights_follow_their_formula():
     assert not torch.allclose(average, steps[-1], atol=1e-4)
 
 
-def test_a_batch_of_one_image_uses_the_gathered_statistics():
-    trainer = fitted("an", backbone=WithNorm(), batch_size=1, epochs=1, learning_rate=0.01)
-    assert int(trainer.last_model["backbone.norm.num_batches_tracked"]) == 0
-    assert (trainer.last_model["backbone.norm.weight"] != 1).all()
-
-
 def test_lp_ft_starts_from_the_best_linear_weights_and_pseudo_labels():
     seen = {}
 
@@ -339,13 +305,6 @@ def test_lp_ft_starts_from_the_best_linear_weights_and_pseudo_labels():
     moved = trainer.last_model["backbone.layer.weight"]
     assert not torch.equal(moved, start["backbone.layer.weight"])
     assert [record["epoch"] for record in trainer.state.history] == [1, 2, 3, 4, 5]
-
-
-def test_the_given_learning_rate_is_that_of_the_last_phase():
-    config = small_trainer(mode="lp-ft", backbone=WithNorm(), learning_rate=3e-5).config
-    assert (config.lr("linear"), config.lr("full")) == (2.5e-4, 3e-5)
-    config = config.model_copy(update={"learning_rate": None, "batch_size": 64})
-    assert (config.lr("linear"), config.lr("full")) == (1e-3, 1e-4)
 
 
 def test_a_linear_run_uses_one_thread_and_gives_the_others_back():

@@ -105,19 +105,6 @@ class MirroredSubset(Subset):
         return (inputs.flip(-1) for inputs in super().load(groups, epoch, device))
 
 
-class AugmentedSubset(Subset):
-    """Some rows of a source of images, augmented as in one epoch; of a pair, the strong one."""
-
-    def __init__(self, source: Source, rows: Rows, epoch: int) -> None:
-        super().__init__(source, rows)
-        self.epoch = epoch
-
-    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Augmented images of the rows."""
-        for inputs in super().load(groups, self.epoch, device):
-            yield inputs[:, -1] if inputs.ndim == 5 else inputs
-
-
 def epoch_groups(
     count: int, batch_size: int, seed: int, epoch: int, shards: Rows | None = None
 ) -> list[Rows]:

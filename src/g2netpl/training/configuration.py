@@ -16,17 +16,14 @@ from g2netpl.core.lite import SHA256
 from g2netpl.core.methods import find_method
 from g2netpl.core.models import build_optimizer, is_pretrained
 from g2netpl.labels.files import of_each
-from g2netpl.labels.missingness import infer_mechanism, informative_rows
+from g2netpl.labels.missingness import infer_mechanism
 from g2netpl.labels.settings import Setting
-from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 from g2netpl.runs.config import PATHS, RunConfig, is_path
-from g2netpl.runs.precision_bounds import fewest_labels
-from g2netpl.runs.thresholds import parse_rule
 from g2netpl.runs.train_config import AskedMode, PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.image_refs import file_digest
 
 if TYPE_CHECKING:
@@ -44,11 +41,10 @@ def resolve_mode(config: TrainConfig) -> tuple[PhaseMode, str]:
         return "partial", f"blocks from {config.train_from} on"
     if not is_pretrained(config.backbone, config.pretrained, config.weights):
         return "full", f"the backbone {config.backbone} starts with random weights"
-    trained: PhaseMode = "partial" if on_cpu(config) and config.augment != "weak" else "full"
     if find_method(config.method).method.augmentations == 2:
-        return trained, f"{config.method} compares two augmentations"
+        return "full", f"{config.method} compares two augmentations"
     if config.augment not in ("plain", "paper"):
-        return trained, f"a frozen backbone has no {config.augment} augmentations"
+        return "full", f"a frozen backbone has no {config.augment} augmentations"
     if on_cpu(config):
         return "linear", "pretrained backbone without a GPU"
     return "full", "on a GPU"
@@ -61,8 +57,8 @@ def obstacle(
     entry = find_method(name)
     if entry.full_labels and not full:
         return "needs full labels (setting full)"
-    if entry.method.augmentations == 2 and (mode == "linear" or not images):
-        return "compares two augmentations of images (mode partial or full)"
+    if entry.method.augmentations == 2 and (mode in ("linear", "partial") or not images):
+        return "compares two augmentations of images (mode full)"
     if mode == "lp-ft" and getattr(entry.options(changes), "rounds", 1) > 1:
         return "trains the model from scratch in each round (mode linear or full)"
     return None
@@ -80,11 +76,15 @@ def check_method(
 def check_settings(config: TrainConfig, *, full: bool, images: bool = True) -> None:
     """Reject a method, an augmentation or single-label settings that do not fit."""
     check_method(config.method, config.options, full=full, mode=config.mode, images=images)
-    if config.augment == "pair" and config.phases[-1] == "linear":
+    last = config.phases[-1]
+    has_pairs = find_method(config.method).method.augmentations == 2
+    if last == "partial" and (has_pairs or config.augment not in ("plain", "paper")):
         raise InputError(
-            "augment pair: a frozen backbone sees each image once; two augmentations need mode "
-            "partial or full"
+            f"augment {config.augment}: frozen blocks see an image and its mirror image only; use "
+            "--augment paper, or --mode full"
         )
+    if last == "linear" and config.augment == "pair":
+        raise InputError("augment pair: a frozen backbone sees each image once; use --mode full")
     if config.single_label and config.expected_positives not in ("estimate", "truth", 1.0):
         raise InputError(
             f"expected_positives: {config.expected_positives:g}, but with --single-label it is "
@@ -107,11 +107,6 @@ def check_config(config: RunConfig) -> RunConfig:
     if config.train_from is not None and last != "partial":
         raise InputError(
             f"train_from: there is no such block in mode {config.mode}: use --mode partial"
-        )
-    if last == "partial" and config.augment == "weak":
-        raise InputError(
-            "augment weak: activations of shifted images are not cached; use another augmentation, "
-            "or --mode full"
         )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
@@ -221,7 +216,6 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
         for name, count in found["epochs"].items()
     )
     begins = f", from {found['train_from']} on" if "train_from" in found else ""
-    ranks = f", {found['ranks']} ranks" if found["ranks"] > 1 else ""
     lines = {
         "data": f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
         f"{len(data.visible):,} images with {data.visible.observed_fraction:.2%} of their labels "
@@ -232,33 +226,10 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
         "prior": prior.reason if prior.kind == "names" else f"{prior.kind} ({prior.reason})",
         "model": f"{config.backbone} at {config.image_size} px, {found['mode']}{begins}",
         "epochs": f"{epochs}; batch size {config.batch_size}, {config.optimizer}, "
-        f"seed {config.seed}, {found['device']}{ranks}",
+        f"seed {config.seed}, {found['device']}, {counted(found['ranks'], 'rank')}",
         "best epoch": data.note,
     }
     if trainer.choice is not None:
         lines["head"] = f"solved; {trainer.choice}"
     for name, text in lines.items():
         console.print(f"{name + ':':12}{text}")
-    note = precision_support_note(config.thresholds, data.validation, trainer.k)
-    if note:
-        console.print(note)
-
-
-def precision_support_note(rule: str, validation: LabelTable | None, k: float) -> str:
-    """Which classes have enough validation labels for a guaranteed precision; "" if all have."""
-    name, target = parse_rule(rule)
-    if name != "precision":
-        return ""
-    needed = int(fewest_labels(target))
-    if validation is None or not len(rows := informative_rows(validation.values, k)):
-        return (
-            f"thresholds {rule}: not guaranteed, since no validation labels have positives and "
-            f"negatives. Use --validation-labels with {needed} positives of a class or more."
-        )
-    positives = per_class(validation.values[rows], POSITIVE)
-    enough, classes = int((positives >= needed).sum()), len(positives)
-    return (
-        f"thresholds {rule}: {enough} of {classes} classes have the {needed} validation positives "
-        f"for a threshold of their own"
-        + ("" if enough == classes else "; the others are pooled, or never proposed")
-    )

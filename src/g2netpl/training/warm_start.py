@@ -82,13 +82,6 @@ def with_decisions(
     )
     if len(ours) < len(decisions):
         note += f"; {len(decisions) - len(ours):,} of them of held-out images, not trained on"
-    trained = {image for image, soft in zip(saved.images, saved.has_soft, strict=True) if soft}
-    leaked = sum(data.table.images[row] in trained for row in data.held_out)
-    if leaked:
-        note += (
-            f"; {counted(leaked, 'held-out image')} trained on before the review, since the "
-            "labels, the groups or the seed are others: mAP on them is too good"
-        )
     return replace(
         data,
         table=apply_decisions(data.table, decisions, single_label),
