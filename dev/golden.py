@@ -158,7 +158,7 @@ def record(root: Path) -> dict[str, object]:
     print("compare", flush=True)
     words = f"--labels {photos}/train.csv --test-labels {photos}/test.csv --images {photos}"
     words += " --methods epr,g2netpl,fixmatch --settings fspl --seeds 0 --epochs 2 --set workers=0"
-    words += " --backbone tiny --image-size 32 --learning-rates 1e-3 --set device=cpu"
+    words += " --backbone tiny --set image_size=32 --learning-rates 1e-3 --set device=cpu"
     call("compare", *f"{words} --output {root / 'photos-compare'}".split())
     found["compare photos"] = folder(root / "photos-compare")
     words = f"table2 --data {features} --seeds 0 --epochs 2 --learning-rates 1e-3 --batch-sizes 16"
@@ -166,7 +166,7 @@ def record(root: Path) -> dict[str, object]:
     words = f"ablation --data {features} --seeds 0 --epochs 2 --learning-rates 1e-3"
     call("reproduce", *f"{words} --batch-sizes 16 --output {root / 'ablation'}".split())
     words = f"labels --data {photos} --seeds 0 --epochs 1 --learning-rates 1e-3 --batch-sizes 16"
-    words += " --backbone tiny --image-size 32 --set workers=0 --set device=cpu"
+    words += " --backbone tiny --set image_size=32 --set workers=0 --set device=cpu"
     call("reproduce", *f"{words} --output {root / 'labels'}".split())
     for name in ("reproduce", "ablation", "labels"):
         found[name] = folder(root / name)

@@ -39,13 +39,14 @@ def assert_upper_alone_learnt(run, at="9"):
 @pytest.fixture
 def decoded(monkeypatch):
     """Which images were looked at."""
-    seen, look = [], ImageSource.decoded
+    seen, load = [], ImageSource.load
 
-    def watch(source, groups, epoch):
+    def watch(source, groups, *rest):
+        groups = list(groups)
         seen.extend(source.dataset.paths[row] for rows in groups for row in rows)
-        return look(source, groups, epoch)
+        return load(source, groups, *rest)
 
-    monkeypatch.setattr(ImageSource, "decoded", watch)
+    monkeypatch.setattr(ImageSource, "load", watch)
     return seen
 
 

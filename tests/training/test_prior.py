@@ -266,31 +266,20 @@ def test_a_run_with_a_file_of_scores_asks_for_scores(run, photos, tmp_path, caps
 # --- no tags at all -------------------------------------------------------------------------------
 
 
-def untagged(photos, folder, *more):
-    (folder / "classes.txt").write_text("dog\nbus\nzzyzx\nteapot\n")
-    flags = [
-        "--labels",
-        folder / "classes.txt",
-        "--format",
-        "classes",
-        "--images",
-        photos,
-        "--output",
-        folder / "run",
-    ]
-    flags += ["--image-size", "32", "--workers", "0", "--device", "cpu", "--cache", folder / "c"]
-    return main(["train", *map(str, flags), *more])
+def untagged(photos, folder, *more, classes="dog bus teapot"):
+    (folder / "classes.txt").write_text("\n".join(classes.split()))
+    words = ["train", "--labels", folder / "classes.txt", "--format", "classes", "--images", photos]
+    words += ["--output", folder / "run", "--image-size", "32", "--workers", "0"]
+    words += ["--device", "cpu", "--cache", folder / "cache"]
+    return main([*map(str, words), *more])
 
 
 def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
-    """Scores are 0.6 q, moved so that they add up to k; an unknown class is left out."""
+    """Scores are 0.6 q, moved so that they add up to k."""
     assert untagged(photos, tmp_path, "--expected-positives", "0.7") == 0
-    out = capsys.readouterr().out
-    assert "left out, since nothing is known about them: zzyzx" in out
+    assert "no tags: labels by the prior only" in capsys.readouterr().out
     run = load_run(tmp_path / "run")
-    assert run.classes == ("dog", "bus", "teapot")
-    backbone = build_backbone("lite0")
-    synsets = imagenet_synsets(1000)
+    backbone, synsets = build_backbone("lite0"), imagenet_synsets(1000)
     weights = torch.from_numpy(class_weights(match_names(run.classes, synsets), synsets))
     source = ImageSource(pictures(photos), 32, run.mean, run.std)
     with torch.no_grad():
@@ -303,9 +292,16 @@ def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
     assert run.thresholds.per_class == (0.5, 0.5, 0.5)
 
 
-def test_what_is_needed_without_tags(photos, tmp_path, capsys):
-    assert untagged(photos, tmp_path) == 2
-    assert "--expected-positives: without tags" in capsys.readouterr().err
-    more = ["--expected-positives", "1", "--backbone", "tiny"]
-    assert untagged(photos, tmp_path, *more) == 2
-    assert "no prior to predict by: the backbone tiny has no" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("flags", "classes", "problem"),
+    [
+        ([], "dog", "--expected-positives: without tags"),
+        (["--backbone", "tiny"], "dog", "no prior to predict by: the backbone tiny has no"),
+        ([], "dog zzyzx", "nothing is known about these classes: zzyzx; leave them out"),
+    ],
+)
+def test_what_is_needed_without_tags(photos, tmp_path, capsys, flags, classes, problem):
+    is_given = "without tags" not in problem
+    more = [*flags, *(["--expected-positives", "1"] if is_given else [])]
+    assert untagged(photos, tmp_path, *more, classes=classes) == 2
+    assert problem in capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 import torch
 from ranks import Group
 from safetensors.torch import load_file
-from small_trainer import INPUTS, VISIBLE, OnEpoch, small_data, small_trainer
+from small_trainer import INPUTS, VISIBLE, small_trainer
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.core.losses import expected_positives
@@ -180,14 +180,3 @@ def test_ranks_that_were_started_differently_are_rejected(pair, values, tmp_path
     for outcome in found:
         assert "rank 1 differs from rank 0 in its flags" in outcome.error
     assert not (tmp_path / "different" / "run.json").exists()
-
-
-def test_a_single_process_needs_no_group():
-    assert (distributed.rank(), distributed.size()) == (0, 1)
-    assert distributed.is_main()
-    assert distributed.own_rows(3).tolist() == [0, 1, 2]
-    data, seen = small_data(), []
-    trainer = small_trainer(data=data, epochs=1, callbacks=[OnEpoch(seen.append)])
-    trainer.fit()
-    assert trainer.parallel is trainer.model
-    assert seen == [trainer]

@@ -200,18 +200,3 @@ def test_validation_and_test_must_not_share_images(config, photos, tmp_path):
         assert f"--validation-labels {path}: {shared} also in the test file" in str(caught.value)
         assert "\n" not in str(caught.value)
         assert not (tmp_path / "run").exists()
-
-
-def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_same(
-    config, photos, tmp_path
-):
-    test = read_labels(photos / "test.csv")
-    turned = LabelTable(test.images, test.classes[::-1], test.values[:, ::-1])
-    tables.write(turned, tmp_path / "turned.csv")
-    straight = train(config(method="an")).result["test_map"]
-    other = train(config(method="an", test_labels=str(tmp_path / "turned.csv")), overwrite=True)
-    assert other.result["test_map"] == straight
-    renamed = LabelTable(test.images, ("none", *test.classes[1:]), test.values)
-    tables.write(renamed, tmp_path / "renamed.csv")
-    with pytest.raises(InputError, match="unknown class 'none'"):
-        train(config(test_labels=str(tmp_path / "renamed.csv")), overwrite=True)

@@ -235,20 +235,6 @@ def test_a_batch_with_a_non_finite_loss_is_skipped():
         fitted(inputs=torch.full_like(INPUTS, torch.inf))
 
 
-def test_batch_statistics_of_a_skipped_batch_are_restored():
-    inputs, log = INPUTS.clone(), Log()
-    inputs[3] = torch.inf
-    keys = {"epochs": 1, "method": "an"}
-    skipped = fitted(inputs=inputs, backbone=WithNorm(), callbacks=[log], **keys)
-    ((_, step, _, _),) = log.seen
-    unreadable = INPUTS.clone()
-    unreadable[torch.from_numpy(epoch_groups(60, 16, 0, 0)[step])] = torch.nan
-    without = fitted(inputs=unreadable, backbone=WithNorm(), **keys)
-    for name, value in skipped.last_model.items():
-        assert torch.equal(value, without.last_model[name]), name
-    assert int(skipped.last_model["backbone.norm.num_batches_tracked"]) == 3
-
-
 def test_weights_that_are_not_finite_stop_the_run():
     def break_weights(trainer):
         if trainer.state.step == 4:
@@ -305,17 +291,6 @@ def test_lp_ft_starts_from_the_best_linear_weights_and_pseudo_labels():
     moved = trainer.last_model["backbone.layer.weight"]
     assert not torch.equal(moved, start["backbone.layer.weight"])
     assert [record["epoch"] for record in trainer.state.history] == [1, 2, 3, 4, 5]
-
-
-def test_a_linear_run_uses_one_thread_and_gives_the_others_back():
-    seen, before = [], torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        fitted("an", callbacks=[OnStep(lambda trainer: seen.append(torch.get_num_threads()))])
-        assert set(seen) == {1}
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_images_that_cannot_be_read_are_not_trained_on():

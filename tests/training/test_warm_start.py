@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from g2netpl.cli import main
-from g2netpl.labels.io import read_labels, write_labels
+from g2netpl.labels.io import read_labels
 from g2netpl.labels.missingness import infer_mechanism
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.review.session import ReviewSession
 from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.records import read_training
@@ -144,17 +144,6 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
     assert go_on(reviewed, output) == 2
     assert "decides about image 'elsewhere.png'" in capsys.readouterr().err
     assert not output.exists()
-
-
-def test_classes_in_another_order_are_refused_before_anything_is_written(
-    reviewed, photos, tmp_path, capsys
-):
-    table = read_labels(photos / "train.csv")
-    others = LabelTable(table.images, table.classes[::-1], table.values[:, ::-1])
-    write_labels(others, tmp_path / "others.csv")
-    assert go_on(reviewed, tmp_path / "second", "--labels", str(tmp_path / "others.csv")) == 2
-    assert "or in another order; train from scratch" in capsys.readouterr().err
-    assert not (tmp_path / "second").exists()
 
 
 def test_the_options_of_the_run_stay_but_for_those_that_are_set(reviewed, tmp_path):

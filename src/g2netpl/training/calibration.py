@@ -70,8 +70,8 @@ def _both_parts(trainer: Trainer, source: Source) -> tuple[Scores, Scores | None
         both = [part for part in model.head.parts(model(images, prior)) if part is not None]
         return torch.stack(both, dim=1).float().sigmoid()
 
-    found = compute_all(model, parts, source)
-    return found[:, 0], found[:, 1] if found.shape[1] > 1 else None
+    scores = compute_all(model, parts, source)
+    return scores[:, 0], scores[:, 1] if scores.shape[1] > 1 else None
 
 
 def _learn_shown(trainer: Trainer, head: SampledPositiveHead) -> Floats | None:
@@ -90,11 +90,11 @@ def _learn_shown(trainer: Trainer, head: SampledPositiveHead) -> Floats | None:
     source = Subset(trainer.inputs.training(trainer.mode), rows)
     features = compute_all(trainer.model, lambda images, _: trainer.model.backbone(images), source)
     readable = np.isfinite(features).all(axis=1)
-    asked = np.flatnonzero(readable & (has_tag | is_unknown)[rows])[:_MOST]
-    found = learn_shown(features[asked], has_tag[rows[asked]])
-    if found is None:
+    chosen = np.flatnonzero(readable & (has_tag | is_unknown)[rows])[:_MOST]
+    learnt = learn_shown(features[chosen], has_tag[rows[chosen]])
+    if learnt is None:
         return None
-    weights, bias = found
+    weights, bias = learnt
     head.set_shown(torch.from_numpy(weights), bias)
     shown = np.clip(features[readable] @ weights + bias, LEAST_SHOWN, 1.0)
     return shown if is_of_all else None

@@ -152,7 +152,7 @@ def resolve_annotation(
 def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
     """Every value that the configuration leaves open, as it is used; nothing is `auto` or None."""
     config = trainer.config
-    found: dict[str, Any] = {
+    resolved: dict[str, Any] = {
         "mode": config.mode,
         "epochs": {phase.mode: phase.epochs for phase in trainer.phases},
         "learning_rate": {phase.mode: config.lr(phase.mode) for phase in trainer.phases},
@@ -166,12 +166,12 @@ def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
         "epoch_chosen_by": trainer.data.note,
     }
     if trainer.annotation == "sampled":
-        found["softmax_learning_rate_scale"] = trainer.softmax_scale
+        resolved["softmax_learning_rate_scale"] = trainer.softmax_scale
     if trainer.choice is not None:
-        found["chosen"] = asdict(trainer.choice)
+        resolved["chosen"] = asdict(trainer.choice)
     if trainer.mode == "partial":
-        found["train_from"] = trainer.inputs.split.at
-    return found
+        resolved["train_from"] = trainer.inputs.split.at
+    return resolved
 
 
 def weights_identity(config: TrainConfig) -> dict[str, Any]:
@@ -195,8 +195,8 @@ def digest_of(path: str) -> str | None:
 def versions() -> dict[str, str]:
     """Versions of everything that the results depend on."""
     packages = ("g2netpl", "torch", "timm", "numpy")
-    found = {"python": platform.python_version()} | {name: version(name) for name in packages}
-    return found | {"onnxruntime": version("onnxruntime") if find_spec("onnxruntime") else "none"}
+    numbers = {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return numbers | {"onnxruntime": version("onnxruntime") if find_spec("onnxruntime") else "none"}
 
 
 def print_summary(console: Console, trainer: "Trainer") -> None:
@@ -204,18 +204,18 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
     config, data, prior = trainer.config, trainer.data, trainer.prior
     for note in data.notes:
         console.print(f"note: {note}")
-    found = resolved_configuration(trainer)
+    resolved = resolved_configuration(trainer)
     open_options = [name for name, value in trainer.method.options if value is None]
     options = ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in found["options"].items()
+        for name, value in resolved["options"].items()
         if name in (*config.options, *open_options)
     )
     epochs = ", ".join(
-        f"{count} {name} (learning rate {found['learning_rate'][name]:g})"
-        for name, count in found["epochs"].items()
+        f"{count} {name} (learning rate {resolved['learning_rate'][name]:g})"
+        for name, count in resolved["epochs"].items()
     )
-    begins = f", from {found['train_from']} on" if "train_from" in found else ""
+    begins = f", from {resolved['train_from']} on" if "train_from" in resolved else ""
     lines = {
         "data": f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
         f"{len(data.visible):,} images with {data.visible.observed_fraction:.2%} of their labels "
@@ -224,9 +224,9 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
         "annotation": f"{trainer.annotation} ({trainer.annotation_reason})",
         "k": f"{trainer.k:.2f} expected positives per image ({trainer.k_origin})",
         "prior": prior.reason if prior.kind == "names" else f"{prior.kind} ({prior.reason})",
-        "model": f"{config.backbone} at {config.image_size} px, {found['mode']}{begins}",
+        "model": f"{config.backbone} at {config.image_size} px, {resolved['mode']}{begins}",
         "epochs": f"{epochs}; batch size {config.batch_size}, {config.optimizer}, "
-        f"seed {config.seed}, {found['device']}, {counted(found['ranks'], 'rank')}",
+        f"seed {config.seed}, {resolved['device']}, {counted(resolved['ranks'], 'rank')}",
         "best epoch": data.note,
     }
     if trainer.choice is not None:

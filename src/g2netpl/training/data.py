@@ -46,29 +46,33 @@ def read_training_data(config: RunConfig) -> TrainingData:
     if has_labels and len(listed.table) < 2:
         raise InputError(f"{labels}: expected at least 2 images, got {len(listed.table)}")
     test = _read_other(config.test_labels, config.test_images, config, listed.table, notes)
-    own = _read_other(config.validation_labels, None, config, listed.table, notes)
-    if test is not None and own is not None:
-        _keep_validation_apart(own, test, config)
-    training = _with_unlisted(listed, [part for part in (test, own) if part], config, notes)
+    validation = _read_other(config.validation_labels, None, config, listed.table, notes)
+    if test is not None and validation is not None:
+        _keep_validation_apart(validation, test, config)
+    training = _with_unlisted(listed, [part for part in (test, validation) if part], config, notes)
     apart = np.arange(0)
     if test is not None:
         notes += keep_test_apart(training, test, config, "leave them out of one of the two")
-    if own is not None:
-        training, own, apart = _without_overlap(training, own, notes)
-    training, test, own = _grouped(training, test, own, config, notes)
+    if validation is not None:
+        training, validation, apart = _without_overlap(training, validation, notes)
+    training, test, validation = _grouped(training, test, validation, config, notes)
     table, setting = training.table, Setting.parse(config.setting)
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
             f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
             f"{labels}; leave them out with --only-listed"
         )
-    fraction = config.validation if own is None else 0.0
+    fraction = config.validation if validation is None else 0.0
     data = split_and_observe(table, setting, fraction, config.seed, config.single_label, apart)
-    if own is not None and can_choose_by(own.table.values):
+    if validation is not None and can_choose_by(validation.table.values):
         note = "chosen by mAP on the validation file"
-        data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
-    elif own is not None:
-        data = replace(data, note=last_epoch(unranked(own.table, "images of the validation file")))
+        data = replace(
+            data, validation=validation.table, validation_paths=validation.paths, note=note
+        )
+    elif validation is not None:
+        data = replace(
+            data, note=last_epoch(unranked(validation.table, "images of the validation file"))
+        )
     if len(apart) and not per_class(data.visible.values, POSITIVE).any():
         raise InputError(
             f"{labels}: all positives are in the validation file, too; leave some here"
@@ -227,12 +231,12 @@ def keep_test_apart(
 def _grouped(
     training: ListedImages,
     test: ListedImages | None,
-    own: ListedImages | None,
+    validation: ListedImages | None,
     config: RunConfig,
     notes: list[str],
 ) -> tuple[ListedImages, ListedImages | None, ListedImages | None]:
     """The images with their groups, and notes on them."""
-    tables = [part.table for part in (training, test, own) if part is not None]
+    tables = [part.table for part in (training, test, validation) if part is not None]
     if config.groups is not None:
         tables = with_groups(tables, config.groups, named(config.labels))
     own_groups = {name for name in tables[0].groups or () if name}
@@ -247,7 +251,7 @@ def _grouped(
     grouped = iter(tables)
     training = replace(training, table=next(grouped))
     test = test and replace(test, table=next(grouped))
-    return training, test, own and replace(own, table=next(grouped))
+    return training, test, validation and replace(validation, table=next(grouped))
 
 
 def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelTable]:

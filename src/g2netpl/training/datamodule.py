@@ -84,24 +84,24 @@ class DataModule:
 
     def source(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """The images of a label file, with a prior that is known."""
-        found = self.inputs(split, mode)
-        if found is None or self.prior is None:
-            return found
+        source = self.inputs(split, mode)
+        if source is None or self.prior is None:
+            return source
         if split not in self._q and self.scores is not None:
             self._q[split] = self.scores.q_of(self.data.files[split].table.images)
         elif split not in self._q and mode == "linear":
-            parts = found.load(plain_groups(len(found), 1024), None)
+            parts = source.load(plain_groups(len(source), 1024), None)
             prior = copy.deepcopy(self.prior).cpu()
             self._q[split] = torch.cat([prior(part) for part in parts])
         is_known = self.scores is not None or mode == "linear"
-        found.prior = self._q[split] if is_known else None
-        return found
+        source.prior = self._q[split] if is_known else None
+        return source
 
     def all(self, mode: PhaseMode) -> Source:
         """Every image of the table, in its order."""
-        found = self.source("training", mode)
-        assert found is not None
-        return found
+        source = self.source("training", mode)
+        assert source is not None
+        return source
 
     def training(self, mode: PhaseMode) -> Source:
         """The training split."""
@@ -269,20 +269,20 @@ class ImageDataModule(DataModule):
                 if module not in self._engines:  # made once for all its images
                     self._engines[module] = faster(module, some, ENOUGH, self.console.print)
                 fast = self._engines[module]
-            found = self._computed(fast, some, "activations" if what else "features")
-            is_bad = ~np.isfinite(found.reshape(len(rows), -1)).all(axis=1)
-            found[is_bad] = np.nan
+            values = self._computed(fast, some, "activations" if what else "features")
+            is_bad = ~np.isfinite(values.reshape(len(rows), -1)).all(axis=1)
+            values[is_bad] = np.nan
             for row in rows[is_bad].tolist():
                 why = f"{paths[row]}: the backbone makes no finite numbers of it"
                 source.bad.setdefault(row, why)
-            return found
+            return values
 
         size = f"squash, at least 2 x {config.image_size} {backbone.mean} {backbone.std}"
         key = cache_key(module, paths, f"{config.backbone} {what}{size}")
         folder = Path(config.cache) if config.cache else None
-        found = cached(folder, key, paths, compute=compute, say=self.console.print)
+        table = cached(folder, key, paths, compute=compute, say=self.console.print)
         check_unreadable(source.bad.values(), config.most_unreadable(len(paths)))
-        return found
+        return table
 
     def _computed(self, module: nn.Module, source: Source, what: str) -> Features:
         with Work(self.console, what, len(source)) as work:

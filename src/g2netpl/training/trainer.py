@@ -32,7 +32,6 @@ from g2netpl.core.inference import mc_dropout, predict_all, readable_batch
 from g2netpl.core.methods import build_method
 from g2netpl.core.models import (
     Model,
-    batch_norms,
     build_model,
     build_optimizer,
     fixed_random_state,
@@ -144,8 +143,9 @@ class Trainer:
         self.k, self.k_origin, at_random = distributed.broadcast(
             k or expected_positives.find(config, data, inputs)
         )
-        found = annotation or resolve_annotation(config, data, self.k, at_random)
-        self.annotation, self.annotation_reason = found
+        self.annotation, self.annotation_reason = annotation or resolve_annotation(
+            config, data, self.k, at_random
+        )
         self.rows = distributed.own_rows(len(data.training))  # and their pseudo-labels
         observed = torch.tensor(data.visible.values, device=self.device)
         self.method = build_method(
@@ -154,9 +154,10 @@ class Trainer:
             k=self.k,
             epochs=self.epochs,
             seed=config.seed,
+            lr=config.lr(self.mode),
+            deep=self.mode != "linear",
             **config.options,
         )
-        self.method.start_phase(config.lr(self.mode), self.mode != "linear")
         self.full_model = build_model(
             inputs.backbone,
             observed.shape[1],
@@ -171,10 +172,10 @@ class Trainer:
         if distributed.size() > 1:
             self.method.keep_rows(torch.from_numpy(self.rows).to(self.device))
         self.state = TrainerState()
+        self._batch: Batch
         self.is_solved = can_solve(self)  # whether the linear phase starts with the solved probe
         self.choice: Choice | None = None  # what held-out labels chose for the solved probe
         self.linear_decay = config.weight_decay  # the solved probe has its own
-        self._batch: Batch
 
     @property
     def mode(self) -> PhaseMode:
@@ -261,10 +262,9 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that `fit` needs to resume; tensors are not copied."""
-        is_between = self.state.step == 0  # epochs: the next one moves on from these pseudo-labels
         return {
             "trainer": {**vars(self.state)},
-            "labels_before": None if is_between else self.diagnostics.before,
+            "labels_before": self.diagnostics.before,
             **{name: part.state_dict() for name, part in self._stateful.items()},
         }
 
@@ -273,9 +273,8 @@ class Trainer:
         self.state = TrainerState(**state["trainer"])
         for name, part in self._stateful.items():
             part.load_state_dict(state[name])
-        self.diagnostics.remember()
-        if state["labels_before"] is not None:
-            self.diagnostics.before = state["labels_before"].to(self.device)
+        before: Tensor | None = state["labels_before"]
+        self.diagnostics.before = None if before is None else before.to(self.device)
 
     @property
     def _stateful(self) -> dict[str, Any]:
@@ -314,9 +313,6 @@ class Trainer:
         self.validation = self.inputs.validation(phase.mode)
         if self.method.rounds > 1:
             self._initial = copy_state(self.model), copy.deepcopy(self.optimizer.state_dict())
-        norms = batch_norms(self.model.backbone)
-        self._statistics = [buffer for norm in norms for buffer in norm.buffers()]
-        self._kept = [buffer.clone() for buffer in self._statistics]
         self.diagnostics = Diagnostics(self.model, self.method, self.source, config.seed)
         self.diagnostics.remember()
         if checkpoint is not None:
@@ -384,7 +380,6 @@ class Trainer:
                 batch = readable_batch(self.source, rows[:1], first, observed)
             if len(batch):
                 self._batch = batch
-                _copy(self._statistics, self._kept)
                 yield batch
             state.step += 1
             state.seconds = time.perf_counter() - self._began
@@ -392,10 +387,10 @@ class Trainer:
 
     def _groups(self, epoch: int) -> list[Rows]:
         """The rows of each batch; all ranks have the same number of batches."""
-        count, own = len(self.data.training), len(self.rows)
+        count, rows = len(self.data.training), len(self.rows)
         steps = max(1, min(-(-count // self.config.batch_size), count // distributed.size()))
         seed = self.config.seed + 7919 * distributed.rank()
-        (order,) = epoch_groups(own, own, seed, epoch, self.source.shards)
+        (order,) = epoch_groups(rows, rows, seed, epoch, self.source.shards)
         return np.array_split(order, steps)
 
     def _step(self, loss: Tensor) -> bool:
@@ -417,8 +412,7 @@ class Trainer:
         return True
 
     def _skip(self, loss: float) -> None:
-        """Restore the batch statistics; several such batches in a row stop the run."""
-        _copy(self._kept, self._statistics)
+        """Report a batch whose loss is not finite; several in a row stop the run."""
         self._notify("on_non_finite", self._batch, loss)
         self.state.non_finite += 1
         if self.state.non_finite == _NON_FINITE:
@@ -428,8 +422,8 @@ class Trainer:
             )
 
     def _check_finite(self) -> None:
-        """The loss of a step may be finite while its gradients are not."""
-        if not all(bool(torch.isfinite(weights).all()) for weights in self.model.parameters()):
+        """The loss of a step may be finite while gradients or batch statistics are not."""
+        if not all(bool(torch.isfinite(value).all()) for value in self.model.state_dict().values()):
             raise NumericalStop(
                 f"epoch {self.epoch}: the weights are not finite; use a smaller --learning-rate"
             )
@@ -476,11 +470,6 @@ class Trainer:
     def _notify(self, event: str, *arguments: Any) -> None:
         for callback in self.callbacks:
             getattr(callback, event)(self, *arguments)
-
-
-def _copy(values: list[Tensor], into: list[Tensor]) -> None:
-    if values:
-        torch._foreach_copy_(into, values)
 
 
 def copy_state(model: nn.Module) -> State:

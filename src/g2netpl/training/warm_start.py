@@ -51,15 +51,15 @@ def decisions_for(config: RunConfig, resume: bool) -> list[Decision]:
         raise InputError(
             f"{folder}: the run that was reviewed must stay as it is; choose another --output"
         )
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     if distributed.is_main():  # somebody may be answering meanwhile, so one rank reads for all
-        found = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
-        if not found:
+        decisions = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
+        if not decisions:
             raise InputError(
                 f"continue_from: {folder / REVIEW} holds no answers; review the run first with "
                 f"g2netpl review {quote(str(folder))}"
             )
-    return distributed.broadcast(found)
+    return distributed.broadcast(decisions)
 
 
 def with_decisions(
