@@ -6,11 +6,10 @@ A fault is a dictionary:
     number    which call, from 1; or a list of them
     matching  count only calls whose first arguments contain this text
     action    kill, term, int: that signal to ourselves; worker: kill to a loader process
-              full: the disk is full; nan: the result is no number
+              nan: the result is no number
     after     the action comes after the call, not before
 """
 
-import errno
 import importlib
 import multiprocessing
 import os
@@ -51,8 +50,6 @@ def _act(action):
         os.kill(os.getpid(), getattr(signal, f"SIG{action.upper()}"))
     elif action == "worker":
         os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
-    elif action == "full":
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _watch_function(fault, counter):

@@ -67,7 +67,7 @@ def kill(lab, kind, moment, again=None):
     training.finish()
 
 
-@pytest.mark.parametrize("kind", ["role", LINEAR, "g2netpl lp-ft", "ups linear"])
+@pytest.mark.parametrize("kind", ["role", LINEAR, "g2netpl partial", "g2netpl lp-ft", "ups linear"])
 def test_a_run_killed_at_a_random_moment_resumes_bitwise(lab, kind):
     chance = random.Random(kind)
     kill(lab, kind, lab.moment(kind, chance.random()), again=chance.randrange(100, 4000))
@@ -188,17 +188,6 @@ def test_a_loader_process_that_dies_is_one_line(lab):
     assert (outcome.code, outcome.is_one_line) == (2, True), outcome
     assert "resume with" in outcome.text
     training.finish(workers=0)
-
-
-@pytest.mark.parametrize(
-    "point", [moving("soft_labels.npy"), {"at": f"{CHECKPOINTS}:_write", "number": 3}], ids=str
-)
-def test_a_full_disk_is_one_line_and_the_run_resumes(lab, point):
-    training = lab.new(LINEAR)
-    outcome = training.run({"action": "full", **point})
-    assert (outcome.code, outcome.is_one_line) == (2, True), outcome
-    assert "make room" in outcome.text
-    training.finish()
 
 
 def test_a_batch_with_a_non_finite_loss_is_logged_and_changes_nothing(lab):

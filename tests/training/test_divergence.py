@@ -50,14 +50,6 @@ def test_a_diverging_rate_changes_no_result(features, tmp_path, more, trained, c
     assert lines_of(tmp_path / "out" / "cells.jsonl") == cells
 
 
-def test_a_comparison_of_which_all_diverged_is_one_line(features, tmp_path, capsys):
-    for _ in range(2):
-        assert compare(features, tmp_path / "out", "an,an-ls", HUGE) == 2
-        (line,) = capsys.readouterr().err.strip().splitlines()
-        assert "all 4 runs diverged; the first: epoch 2" in line
-    assert not (tmp_path / "out" / "results.json").exists()
-
-
 def test_seeds_that_diverged_are_left_out_of_the_mean_and_counted():
     row = {"method": "an", "setting": "fspl", "undecided": None}
     scores = ((0, 0.4, 0.3), (1, None, None), (2, 0.6, 0.5))

@@ -5,21 +5,15 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.base import clone
 from sklearn.metrics import average_precision_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from g2netpl import PartialLabelClassifier
-from g2netpl.experiments.cells import train_cell, trainer_of
-from g2netpl.experiments.data import ArrayData
-from g2netpl.experiments.sweep import Cell, Sweep
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.splits import split_and_observe
 
 NOT_FOR_US = {
     "check_estimators_dtypes": "its labels are 1 and 2; ours are 1, 0 and -1",
@@ -61,47 +55,6 @@ def single_positives(truth, seed=0):
     return observe(table, Setting.parse("fspl"), seed).values.copy()
 
 
-@pytest.mark.parametrize("method", ["g2netpl", "role"])
-def test_features_are_trained_as_in_compare(method):
-    """With the annotation model that has no solved start, which comparisons leave out."""
-    row = f"{method}:annotation=random"
-    features, truth = made_up()
-    new_features, new_truth = made_up(seed=1)
-    names = [tuple(str(row) for row in range(len(truth)))] * 2
-    arrays = ArrayData(
-        torch.from_numpy(features),
-        LabelTable(names[0], tuple("abcd"), truth),
-        torch.from_numpy(new_features),
-        LabelTable(names[1], tuple("abcd"), new_truth),
-    )
-    comparison = Sweep(None, (row,), ("fspl",), (3,), epochs=4, expected_positives=1.5)
-    cell = Cell(row, "fspl", 3, 1e-2, 32)
-    outcome, trainer = train_cell(comparison, cell, arrays), trainer_of(comparison, cell, arrays)
-    trainer.fit()
-    soft = trainer.pseudo_labels()
-    split = split_and_observe(arrays.train, Setting.parse("fspl"), 0.2, 3)
-    training, visible = split.training, split.visible.values
-    known = truth.copy()
-    known[training] = visible
-    ours = PartialLabelClassifier(
-        method=method,
-        annotation="random",
-        epochs=4,
-        learning_rate=1e-2,
-        batch_size=32,
-        expected_positives=1.5,
-        random_state=3,
-        classes=list("abcd"),
-    ).fit(features, known)
-    assert ours.best_epoch_ == outcome["best_epoch"]
-    assert ours.validation_score_ == pytest.approx(outcome["validation_map"], abs=1e-6)
-    assert ours.score(new_features, new_truth) == pytest.approx(outcome["test_map"], abs=1e-4)
-    completed = ours.completed_labels_
-    assert (completed[known >= 0] == known[known >= 0]).all()
-    if soft is not None:
-        assert completed[training][visible < 0] == pytest.approx(soft[visible < 0])
-
-
 def test_score_is_mean_average_precision_over_known_entries():
     features, truth = made_up()
     model = PartialLabelClassifier(epochs=3, expected_positives=1.5)
@@ -122,23 +75,6 @@ def test_score_is_mean_average_precision_over_known_entries():
     assert fitted.score(new_features, partial) == pytest.approx(expected)
 
 
-def test_unobserved_may_be_minus_one_or_nan_and_rows_may_be_empty():
-    features, truth = made_up()
-    known = single_positives(truth)
-    known[200:] = -1
-    as_nan = np.where(known == -1, np.nan, known)
-    one, two = (
-        PartialLabelClassifier(epochs=2, expected_positives=1.5).fit(features, y)
-        for y in (known, as_nan)
-    )
-    assert (one.completed_labels_ == two.completed_labels_).all()
-    assert one.completed_labels_.shape == (240, 4)
-    assert ((one.completed_labels_ >= 0) & (one.completed_labels_ <= 1)).all()
-    assert len(one.history_) == 2
-    assert one.validation_score_ is None  # tags have no negatives: all images are trained on
-    assert one.decisions_.is_sampled
-
-
 def test_predict_follows_the_thresholds_and_the_expected_number():
     features, truth = made_up(600)
     fitted = PartialLabelClassifier(epochs=5, learning_rate=1e-2).fit(features, truth)
@@ -149,21 +85,6 @@ def test_predict_follows_the_thresholds_and_the_expected_number():
     fitted.set_params(thresholds="expected").fit(features, single_positives(truth))
     k = fitted.expected_positives_
     assert fitted.predict(features).sum(axis=1).mean() == pytest.approx(k, abs=0.05)
-
-
-def test_grid_search_by_own_score_and_by_scikit_learns():
-    features, truth = made_up(150)
-    grid = {"learning_rate": [1e-5, 1e-2], "hidden": [0]}
-    model = PartialLabelClassifier(epochs=3, expected_positives=1.4)
-    own = GridSearchCV(model, grid, cv=2, error_score="raise").fit(features, truth)
-    theirs = GridSearchCV(
-        model, grid, cv=2, error_score="raise", scoring="average_precision", refit=False
-    ).fit(features, truth)
-    assert own.best_params_["learning_rate"] == 1e-2
-    assert own.cv_results_["mean_test_score"] == pytest.approx(
-        theirs.cv_results_["mean_test_score"], abs=1e-6
-    )
-    assert own.best_estimator_.predict_proba(features).shape == (150, 4)
 
 
 def test_in_a_pipeline_cloned_and_pickled():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from small_trainer import HELD_OUT, INPUTS, TRAIN, TRUTH, VISIBLE, OnStep, assert_same
+from small_trainer import HELD_OUT, INPUTS, TRAIN, TRUTH, VISIBLE
 from torch.nn import functional
 
 from g2netpl import RunConfig, load_run, train
@@ -60,21 +60,6 @@ def by_hand(features):
     return functional.softmax(features @ weight.T + bias, dim=1) @ WEIGHTS.T
 
 
-@pytest.mark.parametrize("annotation", ["random", "sampled"])
-@pytest.mark.parametrize("method", ["g2netpl", "an", "role", "em-apl", "sampled"])
-def test_without_a_prior_nothing_changes(method, annotation):
-    if method == "sampled" and annotation == "random":
-        annotation = None
-    one = trainer(prior="none", method=method, annotation=annotation)
-    two = trainer(classifier=None, method=method, annotation=annotation)
-    one.fit()
-    two.fit()
-    assert_same(one, two)
-    assert not any("prior" in name or "factor" in name for name in one.last_model)
-    assert (one.prior.kind, one.prior.reason) == ("none", "given")
-    assert two.prior.reason == "the backbone lite0 has no ImageNet classifier"
-
-
 def test_names_predict_before_any_training():
     """With a head of zeros the logits are q: the log of the summed probabilities, over 0.01."""
     model = trainer(annotation="random").full_model
@@ -101,28 +86,6 @@ def test_scores_of_the_source_are_those_of_the_model(method, annotation):
     name = "factor" if annotation == "random" else "tag_factor"
     assert (factor[name][:3] != 1).any()
     assert factor[name][3] == 1  # nothing is known about the last class
-
-
-def test_a_resumed_run_is_bitwise_the_same():
-    class Stop(Exception):
-        pass
-
-    whole, first, second = trainer(), trainer(), trainer()
-    whole.fit()
-    kept = {}
-
-    def stop(running):
-        if running.state.finished == 1 and running.state.step == 1:
-            import copy
-
-            kept["state"] = copy.deepcopy(running.state_dict())
-            raise Stop
-
-    first.callbacks.append(OnStep(stop))
-    with pytest.raises(Stop):
-        first.fit()
-    second.fit(kept["state"])
-    assert_same(whole, second)
 
 
 # --- a file of scores -----------------------------------------------------------------------------

@@ -146,17 +146,6 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
     assert not output.exists()
 
 
-def test_the_options_of_the_run_stay_but_for_those_that_are_set(reviewed, tmp_path):
-    description = read_training(reviewed)
-    description["config"]["options"] = {"beta": 0.3, "step_size": 0.2}
-    (reviewed / "run.json").write_text(json.dumps(description))
-    assert go_on(reviewed, tmp_path / "second", *STILL) == 0
-    options = read_training(tmp_path / "second")["config"]["options"]
-    assert options == {"beta": 0.3, "step_size": 0}
-    assert go_on(reviewed, tmp_path / "third", "--method", "role", "--epochs", "1") == 0
-    assert read_training(tmp_path / "third")["config"]["options"] == {}
-
-
 def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, capsys):
     """Whole photos bring labels of both signs, as if they were missing at random."""
     run = train(photos, tmp_path, "--mode", "linear", "--epochs", "1", "--validation", "0")

@@ -176,14 +176,12 @@ def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
 
 def weights_identity(config: TrainConfig) -> dict[str, Any]:
     """Which weights the backbone starts with: name, SHA-256 if known, and resolution."""
-    digest, source = None, "random"
+    name, digest, source = config.backbone, None, "random"
     if config.weights is not None:
         digest, source = digest_of(config.weights), "file"
-    elif is_pretrained(config.backbone, config.pretrained, None):
-        digest = SHA256.get(config.backbone)
-        source = "timm" if digest is None else "pretrained"
-    name, size = config.backbone, config.image_size
-    return {"name": name, "source": source, "sha256": digest, "image_size": size}
+    elif is_pretrained(name, config.pretrained, None):
+        digest, source = SHA256.get(name), "pretrained" if name in SHA256 else "timm"
+    return {"name": name, "source": source, "sha256": digest, "image_size": config.image_size}
 
 
 def digest_of(path: str) -> str | None:

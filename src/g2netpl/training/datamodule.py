@@ -75,9 +75,6 @@ class DataModule:
         """Frozen and trained blocks of the backbone, for partial fine-tuning."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """Do before the first epoch what can fail."""
-
     def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """The images of a label file, without a prior; None if there is no such file."""
         raise NotImplementedError

@@ -41,22 +41,23 @@ class _Tracked:
 
         PartialState(cpu=True)  # accelerate's trackers need one; an existing one stays as it is
         self.kind, _, where = name.partition(":")
-        self.run, make = run or f"{folder.name}-{uuid.uuid4().hex[:8]}", LOGGER_TYPE_TO_CLASS
+        self.run = run or f"{folder.name}-{uuid.uuid4().hex[:8]}"
+        make = LOGGER_TYPE_TO_CLASS[self.kind]
         if self.kind == "tensorboard":
-            self.tracker = make[self.kind](self.kind, logging_dir=folder)
+            self.tracker = make(self.kind, logging_dir=folder)
         elif self.kind == "mlflow":
             for key, value in _MLFLOW.items():
                 os.environ.setdefault(key, value)
             if where:
                 import_module("mlflow").set_tracking_uri(where)
-            name = None if run else self.run
-            self.tracker = make[self.kind]("g2netpl", run_id=run, run_name=name, nested_run=True)
+            options = Flat(run_id=run, run_name=None if run else self.run, nested_run=True)
+            self.tracker = make("g2netpl", **options)
         else:
             entity, _, project = where.rpartition("/")
             options = Flat(entity=entity or None, config=config, reinit="create_new")
             options |= Flat(name=self.run, id=self.run[-8:], resume="allow")
             options["settings"] = {"console": "off", "login_timeout": 30}
-            self.tracker = make[self.kind](project or "g2netpl", **options)
+            self.tracker = make(project or "g2netpl", **options)
         self.tracker.start()
         if self.kind == "mlflow":
             self.run = self.tracker.tracker.info.run_id
