@@ -16,6 +16,7 @@ from g2netpl.core.models import Backbone, build_backbone
 from g2netpl.core.prior import Prior
 from g2netpl.images.feature_cache import (
     ActivationSource,
+    Kind,
     cache_key,
     default_cache,
     file_bytes,
@@ -166,7 +167,7 @@ class ImageDataModule(DataModule):
         super().__init__(data)
         self.config, self.backbone, self.console = config, backbone, console
         self._sources: dict[tuple[str, PhaseMode], Source] = {}
-        self._opened: list[ImageSource] = []
+        self._bad: list[dict[int, str]] = []  # why images could not be read, for each source
         self._engines: dict[nn.Module, nn.Module] = {}
 
     def prepare(self) -> None:
@@ -182,7 +183,7 @@ class ImageDataModule(DataModule):
 
     def bad_images(self) -> list[str]:
         """What was wrong with the images that could not be read so far."""
-        return sorted({text for source in self._opened for text in source.bad.values()})
+        return sorted({text for bad in self._bad for text in bad.values()})
 
     def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """Images of the label file, of the user's own validation file, or of the test."""
@@ -215,8 +216,8 @@ class ImageDataModule(DataModule):
 
     def features(self, paths: list[str]) -> Features:
         """The output of the backbone for all images, from the cache if it is there."""
-        cached = partial(get_or_compute, shape=(self.backbone.width,), kind=np.float32)
-        return np.array(self._frozen(cached, self.backbone.module, paths))
+        shape = (self.backbone.width,)
+        return np.array(self._frozen(self.backbone.module, paths, shape, np.float32))
 
     def _images(self, paths: list[str], of: int | None = None) -> ImageSource:
         """Image files; as many as of `of` images may be unreadable."""
@@ -233,27 +234,28 @@ class ImageDataModule(DataModule):
             max_unreadable=config.most_unreadable(of or len(paths)),
             shards=None if config.shuffle == "images" else shards_of(paths),
         )
-        self._opened.append(source)
+        self._bad.append(source.bad)
         return source
 
     def _activations(self, split: SplitName, paths: list[str]) -> ActivationSource:
         """The output of the frozen blocks, for training also of the mirror images."""
         blocks, is_mirrored = self.split, self.config.augment == "paper" and split == "training"
         shape, at = blocks.shape, f"before {blocks.at}, "
-        cached = partial(self._frozen, partial(get_or_compute, shape=shape), blocks.lower, paths)
+        frozen = partial(self._frozen, blocks.lower, paths, shape, np.float16)
         if split == "training":
             size = f"{(1 + is_mirrored) * file_bytes(len(paths), shape) / 1e9:.1f} GB"
             folder = self.config.cache or default_cache()
             self.console.print(f"partial: {blocks}; activations below take {size} in {folder}")
-        plain = cached(at)
-        mirrored = cached(f"{at}mirrored, ", MirroredSubset) if is_mirrored else None
+        plain = frozen(at)
+        mirrored = frozen(f"{at}mirrored, ", MirroredSubset) if is_mirrored else None
         return ActivationSource(plain, mirrored, self.config.seed)
 
     def _frozen(
         self,
-        cached: Callable[..., Any],
         module: nn.Module,
         paths: list[str],
+        shape: tuple[int, ...],
+        kind: Kind,
         what: str = "",
         subset: Callable[..., Subset] = Subset,
     ) -> Any:
@@ -277,7 +279,7 @@ class ImageDataModule(DataModule):
         size = f"squash, at least 2 x {config.image_size} {backbone.mean} {backbone.std}"
         key = cache_key(module, paths, f"{config.backbone} {what}{size}")
         folder = Path(config.cache) if config.cache else None
-        table = cached(folder, key, paths, compute=compute, say=self.console.print)
+        table = get_or_compute(folder, key, paths, shape, compute, kind, self.console.print)
         check_unreadable(source.bad.values(), config.most_unreadable(len(paths)))
         return table
 
