@@ -3,7 +3,7 @@
 A fault is a dictionary:
 
     at        "module:name" or "module:Class.name"; "*" is any function of g2netpl
-    number    which call, from 1; or a list of them
+    number    which call, from 1
     matching  count only calls whose first arguments contain this text
     action    kill, term, int: that signal to ourselves; worker: kill to a loader process
               nan: the result is no number
@@ -32,9 +32,8 @@ def install(faults):
 
 class _Counter:
     def __init__(self, fault):
-        numbers = fault.get("number", 1)
-        self.numbers = {numbers} if isinstance(numbers, int) else set(numbers)
-        self.matching, self.calls = fault.get("matching", ""), 0
+        self.number, self.matching = fault.get("number", 1), fault.get("matching", "")
+        self.calls = 0
         self.lock = threading.Lock()
 
     def is_due(self, *arguments):
@@ -42,7 +41,7 @@ class _Counter:
             return False
         with self.lock:
             self.calls += 1
-            return self.calls in self.numbers
+            return self.calls == self.number
 
 
 def _act(action):

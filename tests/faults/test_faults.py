@@ -5,7 +5,6 @@
 
 import json
 import random
-import shutil
 
 import pytest
 import torch
@@ -87,25 +86,6 @@ def test_a_run_killed_at_twenty_random_moments_resumes_bitwise(lab, kind):
         kill(lab, kind, lab.moment(kind, (number + chance.random()) / 20), again)
     for moment in chance.sample(NAMED, 10):
         kill(lab, kind, moment)
-
-
-@pytest.mark.parametrize(
-    "moment",
-    [{"at": "os:rename"}, {"at": "os:rename", "after": True}, moving("run.json"), SAVED],
-    ids=str,
-)
-def test_a_run_killed_while_it_replaces_another_loses_nothing(lab, moment):
-    old = lab.new(LINEAR)
-    assert old.run().code == 0
-    before = everything(old.folder)
-    training = lab.new("role linear")
-    shutil.copytree(old.folder, training.folder)
-    outcome = lab.driver.run(training.arguments("--overwrite"), {"action": "kill", **moment})
-    assert outcome.code == -9, outcome
-    renamed = training.folder.with_name(f"{training.folder.name}.old-1")
-    assert everything(renamed if renamed.exists() else training.folder) == before
-    if renamed.exists():
-        training.finish()
 
 
 # --- stopped -------------------------------------------------------------------------------------

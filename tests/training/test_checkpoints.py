@@ -24,16 +24,6 @@ def state():
     return at
 
 
-def test_what_was_saved_is_loaded(tmp_path, state):
-    assert load_checkpoint(tmp_path) is None
-    save_checkpoint(tmp_path, state(2), 60)
-    found = load_checkpoint(tmp_path)
-    other = small_trainer(epochs=2)
-    other.fit(found)  # already finished: nothing is trained
-    assert found["trainer"]["history"] == state(2)["trainer"]["history"]
-    assert torch.equal(found["method"]["latent"], state(2)["method"]["latent"])
-
-
 def test_the_two_newest_are_kept_in_the_order_of_phase_epoch_and_step(tmp_path, state):
     for moment in ((0, 5), (1, 0), (1, 5), (2, 0), (10, 0)):
         save_checkpoint(tmp_path, state(*moment), 60)
