@@ -6,7 +6,6 @@ import pytest
 from feature_folders import write_folder
 
 from g2netpl.cli import main
-from g2netpl.reports.tables import summarise
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
 REASON = "use a smaller --learning-rate"
@@ -48,12 +47,3 @@ def test_a_diverging_rate_changes_no_result(features, tmp_path, more, trained, c
     assert compare(features, tmp_path / "out", "an,an-ls", f"{HUGE},1e-2", *more) == 0
     assert trained == []
     assert lines_of(tmp_path / "out" / "cells.jsonl") == cells
-
-
-def test_seeds_that_diverged_are_left_out_of_the_mean_and_counted():
-    row = {"method": "an", "setting": "fspl", "undecided": None}
-    scores = ((0, 0.4, 0.3), (1, None, None), (2, 0.6, 0.5))
-    rows = [{**row, "seed": s, "test_map": b, "last_test_map": e} for s, b, e in scores]
-    rows[1]["diverged"] = "too large a step"
-    best, last, *_, lost = summarise(rows)["an", "fspl"]
-    assert (best, last, lost) == ("50.0 ± 14.1", "last 40.0 ± 14.1", "1 of 3 seeds diverged")

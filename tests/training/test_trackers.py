@@ -12,7 +12,7 @@ import pytest
 from g2netpl import RunConfig, train
 from g2netpl.cli import main
 from g2netpl.runs.config import parse_trackers
-from g2netpl.training.trackers import STATE
+from g2netpl.training.trackers import STATE, _Tracked
 from g2netpl.utils.errors import InputError
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
@@ -173,28 +173,13 @@ def test_a_run_that_fails_is_failed_in_every_tracker(config, offline):
     assert codes == [1]
 
 
+@needs("tensorboard")
 @pytest.mark.parametrize("call", ["__init__", "log", "log_result", "end"])
 def test_a_tracker_that_fails_warns_once_and_training_continues(config, monkeypatch, call):
-    class Broken:
-        run = "run"
+    def fail(*_):
+        raise OSError("not today")
 
-        def __init__(self, *_):
-            self.do("__init__")
-
-        def log(self, *_):
-            self.do("log")
-
-        def log_result(self, *_):
-            self.do("log_result")
-
-        def end(self, status):
-            self.do("end")
-
-        def do(self, what):
-            if what == call:
-                raise OSError("not today")
-
-    monkeypatch.setattr("g2netpl.training.trackers._Tracked", Broken)
+    monkeypatch.setattr(_Tracked, call, fail)
     with pytest.warns(UserWarning, match="OSError: not today; training continues") as seen:
         run = train(config(log_with="tensorboard"))
     assert len(seen) == 1
