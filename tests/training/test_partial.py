@@ -71,15 +71,6 @@ def test_fixmatch_trains_on_images_and_on_nothing_else(config, tmp_path, capsys)
     assert "mode full" in capsys.readouterr().err
 
 
-def test_linear_first_then_the_upper_blocks(config):
-    run = train(config(mode="lp-ft", linear_epochs=2, epochs=1))
-    assert_upper_alone_learnt(run)
-    assert [record["epoch"] for record in run.history] == [1, 2, 3]
-    assert main(["report", str(run.folder)]) == 0
-    page = (run.folder / "report.html").read_text()
-    assert "tiny at 32 px" in page
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
