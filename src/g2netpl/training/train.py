@@ -198,7 +198,7 @@ def _build_trainer(
     """The Trainer with its inputs, and its model as it is before the first epoch.
 
     A resumed run keeps its k and annotation model, and so does one that continues after a review:
-    labels that were chosen to be asked about tell neither.
+    labels that were chosen to be asked about show neither.
     """
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))

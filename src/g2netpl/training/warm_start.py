@@ -1,7 +1,7 @@
 """Continue a reviewed run: what people decided is observed from now on.
 
 The reviewed run gives its configuration, its k and its split, since labels that were chosen to be
-asked about tell neither how many positives there are nor how good a model is. The model starts with
+asked about show neither how many positives there are nor how good a model is. The model starts with
 the weights of that run, and unobserved labels with its pseudo-labels.
 
 decided.jsonl in the new run folder holds all decisions behind it, also those of earlier reviews:
