@@ -205,7 +205,7 @@ def resumed(words: str, output: Path) -> object:
 
 
 def estimator(features: Path, photos: Path) -> object:
-    """scikit-learn's door, on features and on image files."""
+    """scikit-learn's door."""
     from g2netpl import PartialLabelClassifier, Setting, observe, read_labels
 
     with np.load(features / "train.npz") as arrays, np.load(features / "meta.npz") as meta:
@@ -216,11 +216,6 @@ def estimator(features: Path, photos: Path) -> object:
     for method in ("g2netpl", "role", "epr"):
         model = PartialLabelClassifier(method=method, epochs=2, device="cpu").fit(inputs, partial)
         found[method] = [digest(model.predict_proba(inputs)), digest(model.completed_labels_)]
-    paths = [str(photos / name) for name in truth.images]
-    model = PartialLabelClassifier(
-        mode="full", backbone="tiny", image_size=32, epochs=1, device="cpu"
-    ).fit(paths, partial)
-    found["images"] = [digest(model.predict_proba(paths)), digest(model.completed_labels_)]
     return found
 
 

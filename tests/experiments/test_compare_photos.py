@@ -202,7 +202,7 @@ def test_without_known_negatives_in_the_test_nothing_is_trained(compare, photos,
             ["--methods", "an", "--set", "image_size=32"],
             "image-size: only for images, with --labels",
         ),
-        (["--methods", "fixmatch"], "compares two augmentations of images (mode partial or full)"),
+        (["--methods", "fixmatch"], "compares two augmentations of images (mode full)"),
         (["--methods", "an", "--labels", "nowhere.csv"], "nowhere.csv: no such file or folder"),
     ],
 )

@@ -23,67 +23,47 @@ TESTS = Path(__file__).parents[1]
 PATIENCE = 120.0  # seconds until a run is taken to hang
 
 
-def environment(**more):
-    """That of a process which shall run the same package as we do, on one core."""
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(g2netpl.__file__).parents[1]),
-        **more,
-    }
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: its exit code (negative: a signal), what it said, where faults struck."""
+    """How a run ended: its exit code (negative: a signal), what it printed, and calls counted."""
 
     code: int
-    said: str
-    places: list[str]
+    text: str
+    calls: int
 
     @property
     def is_one_line(self):
         """Whether it ended with one line of ours, and no traceback."""
-        last = self.said.strip().splitlines()[-1:]
-        return "Traceback" not in self.said and bool(last) and last[0].startswith("g2netpl: ")
+        last = self.text.strip().splitlines()[-1:]
+        return "Traceback" not in self.text and bool(last) and last[0].startswith("g2netpl: ")
 
 
 class Driver:
     """The client's end."""
 
-    def __init__(self, warm_up=()):
+    def __init__(self, warm_up):
+        here = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(g2netpl.__file__).parents[1])}
         self._server = subprocess.Popen(
             [sys.executable, "-m", "faults.driver", *warm_up],
             cwd=TESTS,
-            env=environment(),
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **here},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self._server.stdout is not None
         if self._server.stdout.readline().strip() != "ready":
             raise RuntimeError("the server did not start")
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
         self._server.stdin.close()
         self._server.wait()
         self._server.stdout.close()
 
-    def run(self, arguments, *faults, counting=False):
-        """Run `g2netpl ARGUMENTS` to its end.
-
-        With `counting`, faults do nothing; their calls are counted, and told as their places.
-        """
-        if counting:
-            faults = [{"number": 0, "action": "", **fault} for fault in faults]
-        request = {"arguments": arguments, "faults": faults, "counting": counting}
-        self._server.stdin.write(json.dumps(request) + "\n")
+    def run(self, arguments, *faults):
+        """Run `g2netpl ARGUMENTS` to its end; `calls` are those of the first fault's function."""
+        self._server.stdin.write(json.dumps([arguments, faults]) + "\n")
         self._server.stdin.flush()
-        return Outcome(**json.loads(self._server.stdout.readline()))
+        return Outcome(*json.loads(self._server.stdout.readline()))
 
 
 def _wait(process):
@@ -106,7 +86,7 @@ def _serve(warm_up):
 
     torch.set_num_threads(1)
     answers, sys.stdout = sys.stdout, open(os.devnull, "w")  # noqa: SIM115
-    if warm_up and main(warm_up) != 0:
+    if main(warm_up) != 0:
         sys.exit("the first run failed")
     if threading.active_count() != 1:  # pools of OpenBLAS and Arrow start again after a fork
         sys.exit(f"threads that a child would not have: {threading.enumerate()}")
@@ -114,21 +94,19 @@ def _serve(warm_up):
     gc.freeze()  # what children do not touch need not be copied
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
-        request = json.loads(line)
         with tempfile.TemporaryDirectory() as folder:
-            log, place = f"{folder}/log", f"{folder}/place"
+            log, calls = Path(folder, "log"), Path(folder, "calls")
             child = os.fork()
             if child == 0:
-                _be_child(request, log, place)
+                _be_child(*json.loads(line), log, calls)
             code = _wait(child)
-            said = Path(log).read_text(errors="replace") if os.path.exists(log) else ""
-            places = Path(place).read_text().splitlines() if os.path.exists(place) else []
-        answer = {"code": code, "said": said, "places": places}
+            counted = int(calls.read_text()) if calls.exists() else 0
+            answer = code, log.read_text(errors="replace"), counted
         print(json.dumps(answer), file=answers, flush=True)
     os._exit(0)  # without a word about what was frozen
 
 
-def _be_child(request, log, place):
+def _be_child(arguments, faults, log, calls):
     """Run the command as a process of its own would; never returns."""
     from faults.injection import install
     from g2netpl.cli import main
@@ -141,10 +119,9 @@ def _be_child(request, log, place):
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        counters = install(request["faults"], place)
-        code = main(request["arguments"])
-        if request["counting"]:
-            Path(place).write_text("".join(f"{counter.calls}\n" for counter in counters))
+        counters = install(faults)
+        code = main(arguments)
+        calls.write_text(str(counters[0].calls if counters else 0))
     except BaseException:
         traceback.print_exc()
     finally:

@@ -2,46 +2,38 @@
 
 A fault is a dictionary:
 
-    at        "module:name" or "module:Class.name"; "*" is any function of g2netpl; "open" is a
-              file that is opened to be written
-    number    which call, from 1; or a list of them
+    at        "module:name" or "module:Class.name"; "*" is any function of g2netpl
+    number    which call, from 1
     matching  count only calls whose first arguments contain this text
     action    kill, term, int: that signal to ourselves; worker: kill to a loader process
-              full: the disk is full; tear: half of the bytes are written, then we are killed
               nan: the result is no number
     after     the action comes after the call, not before
 """
 
-import builtins
-import errno
 import importlib
-import io
 import multiprocessing
 import os
 import signal
 import sys
 import threading
-import traceback
 
 PACKAGE = "g2netpl"
 
 
-def install(faults, place):
-    """Make the faults happen in this process; where one did is written to `place`."""
+def install(faults):
+    """Make the faults happen in this process."""
     counters = []
     for fault in faults:
-        counter = _Counter(fault, place)
-        watch = {"*": _watch_calls, "open": _watch_files}.get(fault["at"], _watch_function)
-        watch(fault, counter)
-        counters.append(counter)
+        counters.append(_Counter(fault))
+        watch = _watch_calls if fault["at"] == "*" else _watch_function
+        watch(fault, counters[-1])
     return counters
 
 
 class _Counter:
-    def __init__(self, fault, place):
-        numbers = fault.get("number", 1)
-        self.numbers = {numbers} if isinstance(numbers, int) else set(numbers)
-        self.matching, self.calls, self.place = fault.get("matching", ""), 0, place
+    def __init__(self, fault):
+        self.number, self.matching = fault.get("number", 1), fault.get("matching", "")
+        self.calls = 0
         self.lock = threading.Lock()
 
     def is_due(self, *arguments):
@@ -49,18 +41,7 @@ class _Counter:
             return False
         with self.lock:
             self.calls += 1
-            due = self.calls in self.numbers
-        if due:
-            _note(self.place)
-        return due
-
-
-def _note(place):
-    """The functions we are in, the innermost last."""
-    frames = traceback.extract_stack()
-    names = [frame.name for frame in frames if f"{os.sep}{PACKAGE}{os.sep}" in frame.filename]
-    with open(place, "a", encoding="utf-8") as file:
-        file.write(" ".join(names) + "\n")
+            return self.calls == self.number
 
 
 def _act(action):
@@ -68,8 +49,6 @@ def _act(action):
         os.kill(os.getpid(), getattr(signal, f"SIG{action.upper()}"))
     elif action == "worker":
         os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
-    elif action == "full":
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _watch_function(fault, counter):
@@ -108,36 +87,3 @@ def _watch_calls(fault, counter):
 
     threading.setprofile(watch)
     sys.setprofile(watch)
-
-
-def _watch_files(fault, counter):
-    """A write to a file whose name matches fails, or is torn, in its middle."""
-    real = io.open
-
-    class File:
-        def __init__(self, file):
-            self._file = file
-
-        def __getattr__(self, name):
-            return getattr(self._file, name)
-
-        def __enter__(self):
-            self._file.__enter__()
-            return self
-
-        def __exit__(self, *problem):
-            return self._file.__exit__(*problem)
-
-        def write(self, content):
-            self._file.write(content[: len(content) // 2])
-            self._file.flush()
-            _act("kill" if fault["action"] == "tear" else fault["action"])
-
-    def opened(path, mode="r", *arguments, **named):
-        file = real(path, mode, *arguments, **named)
-        if isinstance(path, int) and os.path.exists(f"/proc/self/fd/{path}"):
-            path = os.readlink(f"/proc/self/fd/{path}")  # a file that was opened exclusively
-        writing = set(mode) & set("wax+") and isinstance(path, str | os.PathLike)
-        return File(file) if writing and counter.is_due(path) else file
-
-    builtins.open = io.open = opened

@@ -3,10 +3,7 @@
 import json
 from pathlib import Path
 
-from PIL import Image
-
-from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.io import tables
+from g2netpl.images.scenes import make_scenes, write_scenes
 
 KEYS = {
     "only_listed": "true",
@@ -39,17 +36,7 @@ KINDS = {
 
 def make_photos(folder, train=32, test=12):
     """A folder of small pictures with full labels."""
-    scenes = make_scenes(train, test, seed=1)
-    folder.mkdir(parents=True)
-    for name, images, labels in (
-        ("train.csv", scenes.train_images, scenes.train),
-        ("test.csv", scenes.test_images, scenes.test),
-    ):
-        files = tuple(f"{image}.png" for image in labels.images)
-        for pixels, file in zip(images, files, strict=True):
-            Image.fromarray(pixels).save(folder / file)
-        tables.write(labels.with_images(files), folder / name)
-    return folder
+    write_scenes(make_scenes(train, test, seed=1), folder)
 
 
 def content(folder):
@@ -99,9 +86,9 @@ class Lab:
         """What an undisturbed run of this kind leaves."""
         if kind not in self._whole:
             training = self.new(kind)
-            outcome = self.driver.run(training.arguments(), {"at": "*"}, counting=True)
-            assert outcome.code == 0, outcome.said
-            self._whole[kind], self._calls[kind] = content(training.folder), int(outcome.places[0])
+            outcome = training.run({"at": "*", "number": 0, "action": ""})
+            assert outcome.code == 0, outcome.text
+            self._whole[kind], self._calls[kind] = content(training.folder), outcome.calls
         return self._whole[kind]
 
     def moment(self, kind, fraction):
@@ -164,7 +151,3 @@ class Training:
         expected, found = self.lab.whole(self.kind), content(self.folder)
         assert expected.keys() == found.keys()
         assert [name for name in expected if expected[name] != found[name]] == []
-
-    def checkpoints(self):
-        """Saved so far, the newest first."""
-        return sorted((self.folder / "checkpoints").glob("*.pt"), reverse=True)

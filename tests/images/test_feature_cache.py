@@ -14,8 +14,6 @@ from g2netpl.core.models import build_backbone
 from g2netpl.images import feature_cache
 from g2netpl.images.feature_cache import (
     ActivationSource,
-    InTurn,
-    Mirrored,
     cache_key,
     file_bytes,
     get_or_compute,
@@ -203,14 +201,10 @@ def test_cached_augmentations_are_those_of_the_images(photos):
         next(iter(source.load([np.arange(30)], None))).numpy().astype(np.float16)
         for source in (pixels, MirroredSubset(pixels, np.arange(30)))
     )
-    source = ActivationSource(plain, [Mirrored(plain, mirrored, seed=4)])
+    source = ActivationSource(plain, mirrored, seed=4)
     assert len(source) == 30
     for epoch in (0, 1, 5, None):
         groups = np.array_split(rows, 4)
         for one, two in zip(pixels.load(groups, epoch), source.load(groups, epoch), strict=True):
             assert two.dtype == torch.float32
             torch.testing.assert_close(two, one, atol=2e-3, rtol=0)
-    both = ActivationSource(plain, [Mirrored(plain, plain, 4), InTurn([plain, mirrored])])
-    (values,) = both.load([rows], 3)
-    np.testing.assert_array_equal(values[:, 0], plain[rows].astype(np.float32))
-    np.testing.assert_array_equal(values[:, 1], mirrored[rows].astype(np.float32))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from g2netpl.labels.table import LabelTable
 from g2netpl.runs.precision_bounds import (
     fewest_labels,
     guaranteed_threshold,
@@ -12,7 +11,6 @@ from g2netpl.runs.precision_bounds import (
     lower_bound,
     missing_labels,
 )
-from g2netpl.training.configuration import precision_support_note
 
 
 @pytest.mark.parametrize(("hits", "chosen"), [(3, 3), (7, 10), (1, 40), (59, 60)])
@@ -119,16 +117,3 @@ def test_what_to_do_about_too_few_positives():
     assert missing_labels([0.5, 0.5, 0.5], 0.9) == ""
     text = missing_labels([0.5, None, None], 0.9)
     assert text.startswith("2 of 3 classes get no positives: precision 0.9 needs 29 validation")
-
-
-def test_before_a_run_it_is_reported_what_cannot_be_guaranteed():
-    values = (np.arange(100)[:, None] < [29, 40, 28, 0]).astype(np.int8)
-    held_out = LabelTable([f"{row}.jpg" for row in range(100)], "abcd", values)
-    text = precision_support_note("precision:0.9", held_out, 1.0)
-    assert "2 of 4 classes have the 29 validation positives" in text
-    tags = held_out.with_values(np.where(values == 1, 1, -1))
-    for validation in (None, tags):
-        text = precision_support_note("precision:0.8", validation, 1.0)
-        assert "not guaranteed" in text
-        assert "14 positives of a class" in text
-    assert precision_support_note("f1", None, 1.0) == ""

@@ -74,22 +74,21 @@ def test_a_sidecar_that_a_rarer_raw_file_shares_is_not_changed(tmp_path, ending)
 def test_a_tracker_of_a_received_run_writes_nothing_outside(
     small_train, tmp_path, sigterm, monkeypatch, capsys
 ):
-    pytest.importorskip("tensorboard", reason="the extra 'tensorboard' is not installed")
+    pytest.importorskip("tensorboard", reason="the extra 'trackers' is not installed")
     saved = Checkpointing.on_epoch_end
     with monkeypatch.context() as patch:
         patch.setattr(Checkpointing, "on_epoch_end", lambda *given: (saved(*given), sigterm()))
         assert main(small_train) == 75
-    run, outside = tmp_path / "run", tmp_path / "outside"
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     about = json.loads((run / "run.json").read_text())
-    about["config"]["log_with"] = [f"tensorboard:{outside}"]
+    about["config"]["log_with"] = ["mlflow:file:" + str(elsewhere)]
     (run / "run.json").write_text(json.dumps(about))
-    memory = {f"tensorboard:{outside}": {"epoch": 0, "run": str(tmp_path / "elsewhere")}}
+    memory = {"tensorboard": {"epoch": 0, "run": str(elsewhere)}}
     (run / "trackers.json").write_text(json.dumps(memory))
     capsys.readouterr()
     resume = ["train", "--resume", "--output", str(run)]
     assert main(resume) == 2
-    assert f"--log-with tensorboard:{outside} to resume with it" in capsys.readouterr().err
-    assert not outside.exists()
-    assert main([*resume, "--log-with", f"tensorboard:{outside}"]) == 0
-    assert [path.name for path in outside.iterdir()] == ["elsewhere"]
-    assert not (tmp_path / "elsewhere").exists()
+    assert f"--log-with mlflow:file:{elsewhere} to resume with it" in capsys.readouterr().err
+    assert main([*resume, "--log-with", "tensorboard"]) == 0
+    assert (run / "tensorboard").is_dir()
+    assert not elsewhere.exists()

@@ -3,22 +3,12 @@
 import multiprocessing
 import os
 import tempfile
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import distributed
 
 _FORK = multiprocessing.get_context("forkserver")
 _FORK.set_forkserver_preload(["ranks", "g2netpl.training.train", "timm"])
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a job returned on one rank, or its error."""
-
-    value: Any = None
-    error: str | None = None
 
 
 class Group:
@@ -38,12 +28,12 @@ class Group:
 
     def run(self, job, *arguments):
         """What every rank returns; an error of any rank fails the test."""
-        found = self.outcomes(job, *arguments)
-        assert [each.error for each in found] == [None] * len(found)
-        return [each.value for each in found]
+        outcomes = self.outcomes(job, *arguments)
+        assert [error for _, error in outcomes] == [None] * len(outcomes)
+        return [value for value, _ in outcomes]
 
     def outcomes(self, job, *arguments):
-        """What every rank returns or raises."""
+        """What every rank returns, or None, and what it raises, or None."""
         for pipe in self.pipes:
             pipe.send((job, arguments))
         for pipe in self.pipes:
@@ -68,7 +58,7 @@ def _serve(rank, size, store, pipe):
     while True:
         job, arguments = pipe.recv()
         try:
-            outcome = Outcome(job(*arguments))
+            outcome = job(*arguments), None
         except BaseException as problem:
-            outcome = Outcome(None, f"{type(problem).__name__}: {problem}")
+            outcome = None, f"{type(problem).__name__}: {problem}"
         pipe.send(outcome)

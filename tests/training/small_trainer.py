@@ -1,7 +1,5 @@
 """A Trainer on 60 feature vectors of 4 classes, with 20 more for validation."""
 
-from contextlib import nullcontext
-
 import numpy as np
 import torch
 
@@ -39,7 +37,6 @@ def small_trainer(
     backbone=None,
     data=None,
     callbacks=(),
-    uninterrupted=nullcontext,
     **changes,
 ):
     """The usual one, with some keys of its configuration changed."""
@@ -56,7 +53,6 @@ def small_trainer(
         module,
         k=Expected(1.4, "given"),
         callbacks=callbacks,
-        uninterrupted=uninterrupted,
     )
 
 

@@ -6,7 +6,6 @@ import pytest
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.labels.splits import split_indices
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.data import with_groups
 from g2netpl.training.splits import check_learnable, split_and_observe
 from g2netpl.utils.errors import InputError
 
@@ -95,16 +94,3 @@ def test_the_split_of_the_benchmark_knows_no_groups():
         InputError, match="setting fspl@spml: the benchmark's split knows no groups"
     ):
         split_and_observe(table, Setting.parse("fspl@spml"), 0.2, 0)
-
-
-def test_a_file_of_groups_names_images_as_people_do(tmp_path):
-    """Their files were found by other names than those of the label file."""
-    table = LabelTable(("2019/IMG_1.JPG", "2019/IMG_2.JPG", "a.jpg"), ("cat",), np.ones((3, 1)))
-    path = tmp_path / "groups.csv"
-    path.write_text("image,group\n2019\\img_1,zoo\n2019/IMG_2.JPG,zoo\nelse.jpg,park\n")
-    (found,) = with_groups([table], str(path), "labels.csv")
-    assert found.groups == ("zoo", "zoo", "")
-    twins = LabelTable(("IMG_1.JPG", "IMG_1.PNG"), ("cat",), np.ones((2, 1)))
-    path.write_text("image,group\nIMG_1,zoo\n")
-    with pytest.raises(InputError, match=r"groups\.csv has 'IMG_1\.JPG' and 'IMG_1\.PNG'"):
-        with_groups([twins], str(path), "labels.csv")

@@ -47,11 +47,3 @@ def test_a_diverging_rate_changes_no_result(features, tmp_path, more, trained, c
     assert compare(features, tmp_path / "out", "an,an-ls", f"{HUGE},1e-2", *more) == 0
     assert trained == []
     assert lines_of(tmp_path / "out" / "cells.jsonl") == cells
-
-
-def test_a_comparison_of_which_all_diverged_is_one_line(features, tmp_path, capsys):
-    for _ in range(2):
-        assert compare(features, tmp_path / "out", "an,an-ls", HUGE) == 2
-        (line,) = capsys.readouterr().err.strip().splitlines()
-        assert "all 4 runs diverged; the first: epoch 2" in line
-    assert not (tmp_path / "out" / "results.json").exists()

@@ -95,9 +95,3 @@ def test_the_ranking_finds_k_where_classes_can_be_told_apart(setting):
 def test_a_ranking_that_knows_nothing_leaves_a_guess():
     noise = np.random.default_rng(1).normal(size=FEATURES.shape).astype(np.float32)
     assert from_positives(noise, visible("fspl")).k == pytest.approx(2.0, rel=0.15)
-
-
-def test_too_few_labelled_images_give_what_was_seen():
-    few = np.full((5, CLASSES), -1, dtype=np.int8)
-    few[0, :2] = 1
-    assert from_positives(FEATURES[:5], few).k == 2.0

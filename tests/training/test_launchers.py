@@ -19,14 +19,7 @@ pytestmark = pytest.mark.long
 HERE = Path(sys.executable).parent
 # the same source as here, from any folder
 EVERYWHERE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(g2netpl.__file__).parents[1])}
-LAUNCHERS = {
-    "torchrun": [str(HERE / "torchrun"), "--nproc_per_node", "2", "-m", "g2netpl"],
-    "accelerate": [
-        *(str(HERE / "accelerate"), "launch", "--multi_gpu", "--num_processes", "2"),
-        *("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"),
-        *("-m", "g2netpl"),
-    ],
-}
+TORCHRUN = [str(HERE / "torchrun"), "--nproc_per_node", "2", "-m", "g2netpl"]
 
 
 @pytest.fixture
@@ -41,12 +34,12 @@ def values(small_training):
 class Launch:
     """A launcher that trains, and what it says."""
 
-    def __init__(self, how, values, log, *more):
+    def __init__(self, values, log, *more):
         self.log = log
         settings = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
         with open(log, "w") as file:
             self.process = subprocess.Popen(
-                [*LAUNCHERS[how], "train", *more, *settings],
+                [*TORCHRUN, "train", *more, *settings],
                 env={**os.environ, **EVERYWHERE},
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -86,8 +79,8 @@ class Launch:
 
 @pytest.fixture
 def launch(tmp_path):
-    def start(how, values, *more):
-        return Launch(how, values, tmp_path / f"log{len(list(tmp_path.glob('log*')))}", *more)
+    def start(values, *more):
+        return Launch(values, tmp_path / f"log{len(list(tmp_path.glob('log*')))}", *more)
 
     return start
 
@@ -99,10 +92,9 @@ def assert_equal(one, two):
     assert (soft[0] == soft[1]).all()
 
 
-@pytest.mark.parametrize("how", LAUNCHERS)
-def test_a_launcher_trains_and_one_rank_prints(launch, values, how):
+def test_a_launcher_trains_and_one_rank_prints(launch, values):
     keys = values("run", mode="linear", epochs=3)
-    begun = launch(how, keys)
+    begun = launch(keys)
     assert begun.code() == 0, begun.said
     for words in ("epoch 3 of 3: cost 0.", "written to", "60 images, 10 classes"):
         assert begun.said.count(words) == 1
@@ -127,11 +119,11 @@ def kill_rank(begun):
 @pytest.mark.parametrize("end", [stop_launcher, kill_rank])
 def test_after_a_signal_or_a_killed_rank_a_resume_is_bitwise(launch, values, end):
     whole, keys = values("whole"), values("stopped")
-    assert launch("torchrun", whole).code() == 0
-    begun = launch("torchrun", keys)
+    assert launch(whole).code() == 0
+    begun = launch(keys)
     begun.until(keys["output"], "checkpoints/0-000002-*")
     end(begun)
-    again = launch("torchrun", keys, "--resume")
+    again = launch(keys, "--resume")
     assert again.code() == 0, again.said
     assert "resuming after epoch" in again.said
     assert_equal(whole, keys)

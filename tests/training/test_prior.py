@@ -1,6 +1,5 @@
 """The prior in a training run: names of the backbone's classifier, a file of scores, or none."""
 
-import json
 import math
 import shutil
 from dataclasses import replace
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from small_trainer import HELD_OUT, INPUTS, TRAIN, TRUTH, VISIBLE, OnStep, assert_same
+from small_trainer import HELD_OUT, INPUTS, TRAIN, TRUTH, VISIBLE
 from torch.nn import functional
 
 from g2netpl import RunConfig, load_run, train
@@ -61,21 +60,6 @@ def by_hand(features):
     return functional.softmax(features @ weight.T + bias, dim=1) @ WEIGHTS.T
 
 
-@pytest.mark.parametrize("annotation", ["random", "sampled"])
-@pytest.mark.parametrize("method", ["g2netpl", "an", "role", "em-apl", "sampled"])
-def test_without_a_prior_nothing_changes(method, annotation):
-    if method == "sampled" and annotation == "random":
-        annotation = None
-    one = trainer(prior="none", method=method, annotation=annotation)
-    two = trainer(classifier=None, method=method, annotation=annotation)
-    one.fit()
-    two.fit()
-    assert_same(one, two)
-    assert not any("prior" in name or "factor" in name for name in one.last_model)
-    assert (one.prior.kind, one.prior.reason) == ("none", "given")
-    assert two.prior.reason == "the backbone lite0 has no ImageNet classifier"
-
-
 def test_names_predict_before_any_training():
     """With a head of zeros the logits are q: the log of the summed probabilities, over 0.01."""
     model = trainer(annotation="random").full_model
@@ -102,59 +86,6 @@ def test_scores_of_the_source_are_those_of_the_model(method, annotation):
     name = "factor" if annotation == "random" else "tag_factor"
     assert (factor[name][:3] != 1).any()
     assert factor[name][3] == 1  # nothing is known about the last class
-
-
-def test_single_labels_with_a_class_that_is_not_matched():
-    """An unmatched class neither wins everywhere nor is lost: its bias is learnt."""
-    random = np.random.default_rng(0)
-    truth = random.integers(0, 4, 80)
-    values = np.eye(4, dtype=np.int8)[truth]
-    centres = torch.from_numpy(random.normal(size=(4, 6)).astype(np.float32)) * 2
-    x = centres[truth] + torch.from_numpy(random.normal(size=(80, 6)).astype(np.float32))
-    parts = replace(
-        data(),
-        table=table(values),
-        visible=table(values[:60]),
-        validation=table(values[60:], start=60),
-    )
-    config = TrainConfig(
-        single_label=True, epochs=30, learning_rate=0.05, mode="linear", device="cpu"
-    )
-    backbone = Backbone(torch.nn.Identity(), 6, classifier=CLASSIFIER)
-    fitted = Trainer(config, parts, TensorDataModule(parts, x, backbone=backbone))
-    fitted.fit()
-    predicted = fitted.predict(fitted.state.best_model, fitted.inputs.all("linear"))
-    assert fitted.prior.kind == "names"
-    right = predicted.argmax(axis=1) == truth
-    assert right.mean() > 0.85
-    assert all(right[truth == column].mean() > 0.6 for column in range(4))
-
-
-def test_a_resumed_run_is_bitwise_the_same():
-    class Stop(Exception):
-        pass
-
-    whole, first, second = trainer(), trainer(), trainer()
-    whole.fit()
-    kept = {}
-
-    def stop(running):
-        if running.state.finished == 1 and running.state.step == 1:
-            import copy
-
-            kept["state"] = copy.deepcopy(running.state_dict())
-            raise Stop
-
-    first.callbacks.append(OnStep(stop))
-    with pytest.raises(Stop):
-        first.fit()
-    second.fit(kept["state"])
-    assert_same(whole, second)
-
-
-def test_names_that_are_asked_for_and_not_to_be_had():
-    with pytest.raises(InputError, match="--prior names: the backbone lite0 has no ImageNet"):
-        trainer(classifier=None, prior="names")
 
 
 # --- a file of scores -----------------------------------------------------------------------------
@@ -253,14 +184,6 @@ def pictures(photos):
     return [str(path) for path in sorted(photos.glob("*.png"))[:20]]
 
 
-def test_a_loaded_run_predicts_what_was_saved(run):
-    loaded = load_run(run.folder)
-    assert loaded.prior_kind == "names"
-    assert {"head.prior.weight", "head.prior.groups"} <= loaded.model.state_dict().keys()
-    scores = loaded.score([f"{loaded.config.images}/{name}" for name in loaded.labels.images])
-    np.testing.assert_allclose(scores, loaded.predictions(), atol=2e-3)  # saved as 16 bits
-
-
 def test_a_bundle_has_the_names_inside(run, photos, tmp_path):
     pytest.importorskip("onnxruntime")
     from g2netpl import load_bundle
@@ -270,21 +193,6 @@ def test_a_bundle_has_the_names_inside(run, photos, tmp_path):
     assert done.difference <= 1e-4
     theirs = load_bundle(tmp_path / "b.onnx").score(pictures(photos))
     np.testing.assert_allclose(theirs, run.score(pictures(photos)), atol=1e-4)
-
-
-def test_training_continues_with_the_names_of_the_run(run, photos, tmp_path):
-    """They are not matched again: the classes' names may not even be known."""
-    shutil.copytree(run.folder.parent, tmp_path / "a")
-    answers = {"id": "0" * 32, "time": "2026-01-01T00:00:00.000Z", "action": "yes", "old": -1}
-    name = run.labels.images[0]
-    label = next(c for c, v in zip(run.classes, run.labels.observed[0], strict=True) if v == -1)
-    answers |= {"image": name, "class": label, "new": 1, "order": "random"}
-    (tmp_path / "a/run/review.jsonl").write_text(json.dumps(answers) + "\n")
-    more = {"continue_from": str(tmp_path / "a/run"), "output": str(tmp_path / "b")}
-    second = train(RunConfig.read(keys(photos, tmp_path / "a", **more), "test"))
-    for part in ("weight", "groups", "columns"):
-        one, two = (each.model.state_dict()[f"head.prior.{part}"] for each in (run, second))
-        assert torch.equal(one, two)
 
 
 def test_a_run_with_a_file_of_scores_asks_for_scores(run, photos, tmp_path, capsys):
@@ -310,48 +218,23 @@ def test_a_run_with_a_file_of_scores_asks_for_scores(run, photos, tmp_path, caps
     assert not (tmp_path / "b.onnx").exists()
 
 
-def test_a_changed_table_of_names_is_noticed_on_resume(run, photos, tmp_path):
-    folder = tmp_path / "a"
-    shutil.copytree(run.folder.parent, folder, ignore=shutil.ignore_patterns("run"))
-    names = folder / "names.csv"
-    names.write_text("class,synset\nHund,dog\n")
-    config = RunConfig.read(keys(photos, folder, names=str(names)), "test")
-    first = train(config)
-    assert first.model.state_dict()["head.prior.is_matched"].sum() == 1
-    (folder / "run" / "result.json").unlink()
-    names.write_text("class,synset\nHund,cat\n")
-    with pytest.raises(InputError, match="changed since the run began: the names"):
-        train(config, resume=True)
-
-
 # --- no tags at all -------------------------------------------------------------------------------
 
 
-def untagged(photos, folder, *more):
-    (folder / "classes.txt").write_text("dog\nbus\nzzyzx\nteapot\n")
-    flags = [
-        "--labels",
-        folder / "classes.txt",
-        "--format",
-        "classes",
-        "--images",
-        photos,
-        "--output",
-        folder / "run",
-    ]
-    flags += ["--image-size", "32", "--workers", "0", "--device", "cpu", "--cache", folder / "c"]
-    return main(["train", *map(str, flags), *more])
+def untagged(photos, folder, *more, classes="dog bus teapot"):
+    (folder / "classes.txt").write_text("\n".join(classes.split()))
+    words = ["train", "--labels", folder / "classes.txt", "--format", "classes", "--images", photos]
+    words += ["--output", folder / "run", "--image-size", "32", "--workers", "0"]
+    words += ["--device", "cpu", "--cache", folder / "cache"]
+    return main([*map(str, words), *more])
 
 
 def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
-    """Scores are 0.6 q, moved so that they add up to k; an unknown class is left out."""
+    """Scores are 0.6 q, moved so that they add up to k."""
     assert untagged(photos, tmp_path, "--expected-positives", "0.7") == 0
-    out = capsys.readouterr().out
-    assert "left out, since nothing is known about them: zzyzx" in out
+    assert "no tags: labels by the prior only" in capsys.readouterr().out
     run = load_run(tmp_path / "run")
-    assert run.classes == ("dog", "bus", "teapot")
-    backbone = build_backbone("lite0")
-    synsets = imagenet_synsets(1000)
+    backbone, synsets = build_backbone("lite0"), imagenet_synsets(1000)
     weights = torch.from_numpy(class_weights(match_names(run.classes, synsets), synsets))
     source = ImageSource(pictures(photos), *run.pixels)
     with torch.no_grad():
@@ -364,9 +247,16 @@ def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
     assert run.thresholds.per_class == (0.5, 0.5, 0.5)
 
 
-def test_what_is_needed_without_tags(photos, tmp_path, capsys):
-    assert untagged(photos, tmp_path) == 2
-    assert "--expected-positives: without tags" in capsys.readouterr().err
-    more = ["--expected-positives", "1", "--backbone", "tiny"]
-    assert untagged(photos, tmp_path, *more) == 2
-    assert "no prior to predict by: the backbone tiny has no" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("flags", "classes", "problem"),
+    [
+        ([], "dog", "--expected-positives: without tags"),
+        (["--backbone", "tiny"], "dog", "no prior to predict by: the backbone tiny has no"),
+        ([], "dog zzyzx", "nothing is known about these classes: zzyzx; leave them out"),
+    ],
+)
+def test_what_is_needed_without_tags(photos, tmp_path, capsys, flags, classes, problem):
+    is_given = "without tags" not in problem
+    more = [*flags, *(["--expected-positives", "1"] if is_given else [])]
+    assert untagged(photos, tmp_path, *more, classes=classes) == 2
+    assert problem in capsys.readouterr().err

@@ -5,7 +5,6 @@ import pytest
 import torch
 from small_trainer import INPUTS, TRUTH, VISIBLE, small_data, small_trainer
 
-from g2netpl.training.configuration import resolved_configuration
 from g2netpl.training.linear_probe import label_loss, solve, tag_loss
 
 SIGNS = np.where(np.random.default_rng(7).random(TRUTH.shape) < 0.5, TRUTH, -1).astype(np.int8)
@@ -55,11 +54,3 @@ def test_what_is_not_convex_is_trained_in_epochs(changes):
     trainer = small_trainer(**{"annotation": "sampled", **changes})
     trainer.start_head()
     assert trainer.choice is None
-
-
-def test_the_choice_is_saved_with_the_resolved_configuration():
-    trainer = small_trainer(annotation="sampled", prior="none")
-    trainer.start_head()
-    chosen = resolved_configuration(trainer)["chosen"]
-    assert chosen["weight_decay"] == trainer.choice.weight_decay
-    assert chosen["images"] == 0  # 24 tagged images are too few to choose by

@@ -474,11 +474,10 @@ def test_the_rule_of_the_thresholds_is_shown(folder, capsys):
     more = [*LISTED, "--thresholds", "precision:0.9", "--overwrite"]
     assert train(folder, *more) == 0
     out = capsys.readouterr().out
-    assert "precision:0.9: not guaranteed, since no validation labels have positives and" in out
     assert "thresholds: expected, by k = 2.30" in out
+    assert "(not precision:0.9: " in " ".join(out.split())
     assert train(folder, *more, labels="truth.csv") == 0
     out = capsys.readouterr().out
-    assert "0 of 10 classes have the 29 validation positives" in out.partition("epoch 1")[0]
     assert "thresholds: precision:0.9, by 12 validation images; " in out
     rows, run = rows_of(folder / "run" / "classes.csv"), load_run(folder / "run")
     assert [row["class"] for row in rows] == list(run.classes)

@@ -73,7 +73,7 @@ def test_check_offers_groups_that_training_takes(album, tmp_path, capsys):
     data, held = parts_of(**files, groups=str(groups))
     assert held
     assert parted(held) == []
-    assert "24 images in 12 groups, which no split parts" in data.notes
+    assert "24 images in 12 groups, which no split divides" in data.notes
 
 
 def test_what_check_writes_is_not_overwritten(album, tmp_path, capsys):

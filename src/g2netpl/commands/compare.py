@@ -48,7 +48,6 @@ from g2netpl.reports.tables import results_table, shown_method, summarise
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import Result
 from g2netpl.runs.train_config import USUAL_EPOCHS
-from g2netpl.training.progress import restless, restless_words
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import write_json
@@ -119,10 +118,6 @@ def compare(
                 f"{setting}: {shown_method(best)} − {shown_method(gap.minus)}: "
                 f"{gap.difference:+.1f} mAP (95 % interval {gap.low:+.1f} to {gap.high:+.1f})"
             )
-    for row in chosen:
-        if restless(row["history"]):
-            named = f"{row['method']} {row['setting']} seed {row['seed']}"
-            console.print(f"note: {named}: {restless_words(row['history'])}")
     console.print(f"written to {folder}; open {page}")
     return chosen
 

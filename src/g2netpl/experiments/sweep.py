@@ -151,7 +151,8 @@ class Sweep:
                 f"{counted(len(test), 'test image')}: no class has both positives and negatives, "
                 "so mAP is undefined; add images or full labels (g2netpl convert --absent negative)"
             )
-        expected_positives.check(self.expected_positives, train.values)
+        if self.expected_positives != "estimate":
+            expected_positives.given(self.expected_positives, train.values)
         images = keys is not None and "images" in keys and keys["mode"] == "full"
         for setting in self.settings:
             data = split_and_observe(

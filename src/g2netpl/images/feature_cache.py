@@ -11,9 +11,8 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -177,47 +176,25 @@ def _blocks(rows: Rows, shape: tuple[int, ...]) -> list[Rows]:
     return np.array_split(rows, count) if count else []
 
 
-@dataclass(frozen=True)
-class Mirrored:
-    """The mirror image as often as the image, as if the whole model were trained."""
-
-    plain: Activations
-    mirrored: Activations
-    seed: int
-
-    def at(self, rows: Rows, epoch: int) -> Activations:
-        """One of the two for each row, as float16."""
-        turned = np.array([is_mirrored((self.seed, epoch, int(row))) for row in rows], dtype=bool)
-        values = self.plain[rows]
-        values[turned] = self.mirrored[rows[turned]]
-        return values
-
-
-@dataclass(frozen=True)
-class InTurn:
-    """The strong augmentations of the first epochs, used again in later ones."""
-
-    cached: Sequence[Activations]
-
-    def at(self, rows: Rows, epoch: int) -> Activations:
-        """The augmentation of the epoch."""
-        return self.cached[epoch % len(self.cached)][rows]
-
-
 class ActivationSource(Source):
-    """Cached activations as a source; training uses one augmentation, or a weak and a strong."""
+    """Cached activations as a source.
 
-    def __init__(self, plain: Activations, augmented: Sequence[Mirrored | InTurn] = ()) -> None:
-        self.plain, self.augmented = plain, augmented
+    In training the mirror image is used as often as the image, as if the whole model were trained.
+    """
+
+    def __init__(
+        self, plain: Activations, mirrored: Activations | None = None, seed: int = 0
+    ) -> None:
+        self.plain, self.mirrored, self.seed = plain, mirrored, seed
 
     def __len__(self) -> int:
         return len(self.plain)
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Activations (B, …) of each group of rows, or two of each (B, 2, …), as float32."""
+        """Activations (B, …) of each group of rows, as float32."""
         for rows in groups:
-            values = [self.plain[rows]]
-            if epoch is not None and self.augmented:
-                values = [look.at(rows, epoch) for look in self.augmented]
-            stacked = values[0] if len(values) == 1 else np.stack(values, axis=1)
-            yield torch.from_numpy(stacked.astype(np.float32)).to(device)
+            values = self.plain[rows]
+            if epoch is not None and self.mirrored is not None:
+                turned = [is_mirrored((self.seed, epoch, int(row))) for row in rows]
+                values[turned] = self.mirrored[rows[turned]]
+            yield torch.from_numpy(values.astype(np.float32)).to(device)

@@ -6,8 +6,6 @@ weak     as paper, and shifted by up to an eighth of the side
 strong   as weak, then RandAugment and a random rectangle erased
 pair     weak and strong: pseudo-labels are updated from one, the model learns from the other
 
-If frozen blocks see each image once, weak is as paper, and strong is one of a few that are cached.
-
 The key is (seed, epoch, image): the same augmentation for any number of workers, in any order.
 """
 
@@ -23,16 +21,6 @@ Augment = Literal["plain", "paper", "weak", "strong"]
 PAIR: tuple[Augment, Augment] = ("weak", "strong")
 Key = tuple[int, int, int]
 _FIRST = 0x666C  # of the steps of an augmentation
-_CACHED = 4  # strong augmentations of an image, which are used in turn
-
-
-def cached_augmentations(name: Augment | tuple[Augment, ...], epochs: int) -> tuple[bool, int]:
-    """What is cached of each image in addition to the plain one, if frozen blocks see it once.
-
-    Whether its mirror image is, which is also the weak augmentation; and how many strong ones.
-    """
-    has_strong = "strong" in name if isinstance(name, tuple) else name == "strong"
-    return name not in ("plain", "strong"), min(_CACHED, epochs) if has_strong else 0
 
 
 def apply(name: Augment, pixels: Pixels, key: Key) -> Pixels:

@@ -18,7 +18,7 @@ from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.options import Options, none_from_text
 
-Tracker = Annotated[str, Field(pattern=r"^(tensorboard|mlflow|wandb|trackio)(:.+)?$")]
+Tracker = Annotated[str, Field(pattern=r"^(tensorboard|(mlflow|wandb)(:.+)?)$")]
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 PATHS = SEVERAL | {
@@ -104,8 +104,8 @@ class RunConfig(DataConfig, TrainConfig):
     continue_from: PathText | None = key(None, "reviewed run to continue from, with the answers")
     checkpoint_minutes: float = key(10, "minutes between checkpoints in an epoch; 0: none", ge=0)
     checkpoint_steps: int | None = key(None, "steps between checkpoints in an epoch", ge=1)
-    log_with: tuple[Tracker, ...] = key(
-        (), "trackers, separated by commas: tensorboard, mlflow, wandb, trackio; name:WHERE"
+    log_with: tuple[str, ...] = key(
+        (), "trackers, separated by commas: tensorboard, mlflow[:ADDRESS], wandb[:PROJECT]"
     )
 
     @field_validator("log_with", mode="before")

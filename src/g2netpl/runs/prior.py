@@ -1,15 +1,13 @@
 """The prior of a run: class names that the backbone knows, another tagger's scores, or none."""
 
-import copy
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
@@ -38,17 +36,6 @@ class FoundPrior:
     prior: Prior | None = None
     scores: "ScoreTable | None" = None
     matches: Sequence[Match] = ()
-
-    def of_classes(self, rows: npt.NDArray[np.bool_]) -> "FoundPrior":
-        """The same for some of the classes."""
-        prior = copy.deepcopy(self.prior)
-        for name in ("groups", "is_matched"):
-            if hasattr(prior, name):
-                setattr(prior, name, getattr(prior, name)[torch.from_numpy(rows)])
-        scores = self.scores
-        if scores is not None:
-            scores = replace(scores, scores=scores.scores.loc[:, rows])
-        return replace(self, prior=prior, scores=scores)
 
 
 def find_prior(config: TrainConfig, classes: Sequence[str], backbone: Backbone) -> FoundPrior:

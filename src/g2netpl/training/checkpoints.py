@@ -11,8 +11,7 @@ the other with a warning. They hold tensors and plain values only and are read w
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -43,21 +42,10 @@ class Checkpointing(Callback):
         self._saved_at, self._steps = time.monotonic(), 0
         self._saved: tuple[int, int, int] | None = None  # the moment of the newest checkpoint
 
-    @contextmanager
-    def saving(self, trainer: Trainer) -> Iterator[None]:
-        """Inside, a signal that stops the run saves a checkpoint first."""
-        try:
-            yield
-        except Stopped:
-            self._save(trainer)
-            how = "stopped" if self._saved is None else "stopped and saved"
-            raise Stopped(f"{how}; {self.interrupts.advice}") from None
-
     def on_step_end(self, trainer: Trainer, images: int) -> None:
         """Save if it is time; all ranks do the same after the same step."""
         self._steps += 1
-        if distributed.any_rank(self.interrupts.wanted):
-            raise Stopped
+        self._stop_if_wanted(trainer)
         is_due = 0 < self.seconds <= time.monotonic() - self._saved_at
         is_due |= self.every is not None and self._steps % self.every == 0
         if distributed.broadcast(is_due) and trainer.state.non_finite == 0:
@@ -68,6 +56,7 @@ class Checkpointing(Callback):
         self._save(trainer)
         if distributed.is_main():
             write_history(self.folder / HISTORY, trainer.state.history)
+        self._stop_if_wanted(trainer)
 
     def on_non_finite(self, trainer: Trainer, batch: Batch, loss: float) -> None:
         """Log which images gave a loss that is not finite."""
@@ -81,10 +70,16 @@ class Checkpointing(Callback):
         with appending(self.folder / NON_FINITE) as file:
             file.write(json.dumps(line).encode() + b"\n")
 
+    def _stop_if_wanted(self, trainer: Trainer) -> None:
+        """Save and stop if a signal asked any rank for it."""
+        if distributed.any_rank(self.interrupts.wanted):
+            self._save(trainer)
+            raise Stopped(f"stopped and saved; {self.interrupts.advice}")
+
     def _save(self, trainer: Trainer) -> None:
         state = trainer.state
         moment = (state.phase, state.finished, state.step)
-        if moment != self._saved and (state.finished or state.step):
+        if moment != self._saved:
             save_checkpoint(self.folder, trainer.state_dict(), len(trainer.data.training))
             self._saved = moment
         self._saved_at = time.monotonic()

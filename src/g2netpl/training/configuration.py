@@ -16,17 +16,14 @@ from g2netpl.core.lite import SHA256
 from g2netpl.core.methods import find_method
 from g2netpl.core.models import build_optimizer, is_pretrained
 from g2netpl.labels.files import of_each
-from g2netpl.labels.missingness import infer_mechanism, informative_rows
+from g2netpl.labels.missingness import infer_mechanism
 from g2netpl.labels.settings import Setting
-from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 from g2netpl.runs.config import PATHS, RunConfig, is_path
-from g2netpl.runs.precision_bounds import fewest_labels
-from g2netpl.runs.thresholds import parse_rule
 from g2netpl.runs.train_config import AskedMode, PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.image_refs import file_digest
 
 if TYPE_CHECKING:
@@ -44,11 +41,10 @@ def resolve_mode(config: TrainConfig) -> tuple[PhaseMode, str]:
         return "partial", f"blocks from {config.train_from} on"
     if not is_pretrained(config.backbone, config.pretrained, config.weights):
         return "full", f"the backbone {config.backbone} starts with random weights"
-    trained: PhaseMode = "partial" if on_cpu(config) and config.augment != "weak" else "full"
     if find_method(config.method).method.augmentations == 2:
-        return trained, f"{config.method} compares two augmentations"
+        return "full", f"{config.method} compares two augmentations"
     if config.augment not in ("plain", "paper"):
-        return trained, f"a frozen backbone has no {config.augment} augmentations"
+        return "full", f"a frozen backbone has no {config.augment} augmentations"
     if on_cpu(config):
         return "linear", "pretrained backbone without a GPU"
     return "full", "on a GPU"
@@ -61,8 +57,8 @@ def obstacle(
     entry = find_method(name)
     if entry.full_labels and not full:
         return "needs full labels (setting full)"
-    if entry.method.augmentations == 2 and (mode == "linear" or not images):
-        return "compares two augmentations of images (mode partial or full)"
+    if entry.method.augmentations == 2 and (mode in ("linear", "partial") or not images):
+        return "compares two augmentations of images (mode full)"
     if mode == "lp-ft" and getattr(entry.options(changes), "rounds", 1) > 1:
         return "trains the model from scratch in each round (mode linear or full)"
     return None
@@ -80,11 +76,15 @@ def check_method(
 def check_settings(config: TrainConfig, *, full: bool, images: bool = True) -> None:
     """Reject a method, an augmentation or single-label settings that do not fit."""
     check_method(config.method, config.options, full=full, mode=config.mode, images=images)
-    if config.augment == "pair" and config.phases[-1] == "linear":
+    last = config.phases[-1]
+    has_pairs = find_method(config.method).method.augmentations == 2
+    if last == "partial" and (has_pairs or config.augment not in ("plain", "paper")):
         raise InputError(
-            "augment pair: a frozen backbone sees each image once; two augmentations need mode "
-            "partial or full"
+            f"augment {config.augment}: frozen blocks see an image and its mirror image only; use "
+            "--augment paper, or --mode full"
         )
+    if last == "linear" and config.augment == "pair":
+        raise InputError("augment pair: a frozen backbone sees each image once; use --mode full")
     if config.single_label and config.expected_positives not in ("estimate", "truth", 1.0):
         raise InputError(
             f"expected_positives: {config.expected_positives:g}, but with --single-label it is "
@@ -107,11 +107,6 @@ def check_config(config: RunConfig) -> RunConfig:
     if config.train_from is not None and last != "partial":
         raise InputError(
             f"train_from: there is no such block in mode {config.mode}: use --mode partial"
-        )
-    if last == "partial" and config.augment == "weak":
-        raise InputError(
-            "augment weak: activations of shifted images are not cached; use another augmentation, "
-            "or --mode full"
         )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
@@ -157,7 +152,7 @@ def resolve_annotation(
 def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
     """Every value that the configuration leaves open, as it is used; nothing is `auto` or None."""
     config = trainer.config
-    found: dict[str, Any] = {
+    resolved: dict[str, Any] = {
         "mode": config.mode,
         "epochs": {phase.mode: phase.epochs for phase in trainer.phases},
         "learning_rate": {phase.mode: config.lr(phase.mode) for phase in trainer.phases},
@@ -171,24 +166,22 @@ def resolved_configuration(trainer: "Trainer") -> dict[str, Any]:
         "epoch_chosen_by": trainer.data.note,
     }
     if trainer.annotation == "sampled":
-        found["softmax_learning_rate_scale"] = trainer.softmax_scale
+        resolved["softmax_learning_rate_scale"] = trainer.softmax_scale
     if trainer.choice is not None:
-        found["chosen"] = asdict(trainer.choice)
+        resolved["chosen"] = asdict(trainer.choice)
     if trainer.mode == "partial":
-        found["train_from"] = trainer.inputs.split.at
-    return found
+        resolved["train_from"] = trainer.inputs.split.at
+    return resolved
 
 
 def weights_identity(config: TrainConfig) -> dict[str, Any]:
     """Which weights the backbone starts with: name, SHA-256 if known, and resolution."""
-    digest, source = None, "random"
+    name, digest, source = config.backbone, None, "random"
     if config.weights is not None:
         digest, source = digest_of(config.weights), "file"
-    elif is_pretrained(config.backbone, config.pretrained, None):
-        digest = SHA256.get(config.backbone)
-        source = "timm" if digest is None else "pretrained"
-    name, size = config.backbone, config.image_size
-    return {"name": name, "source": source, "sha256": digest, "image_size": size}
+    elif is_pretrained(name, config.pretrained, None):
+        digest, source = SHA256.get(name), "pretrained" if name in SHA256 else "timm"
+    return {"name": name, "source": source, "sha256": digest, "image_size": config.image_size}
 
 
 def digest_of(path: str) -> str | None:
@@ -200,8 +193,8 @@ def digest_of(path: str) -> str | None:
 def versions() -> dict[str, str]:
     """Versions of everything that the results depend on."""
     packages = ("g2netpl", "torch", "timm", "numpy")
-    found = {"python": platform.python_version()} | {name: version(name) for name in packages}
-    return found | {"onnxruntime": version("onnxruntime") if find_spec("onnxruntime") else "none"}
+    numbers = {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return numbers | {"onnxruntime": version("onnxruntime") if find_spec("onnxruntime") else "none"}
 
 
 def print_summary(console: Console, trainer: "Trainer") -> None:
@@ -209,19 +202,18 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
     config, data, prior = trainer.config, trainer.data, trainer.prior
     for note in data.notes:
         console.print(f"note: {note}")
-    found = resolved_configuration(trainer)
+    resolved = resolved_configuration(trainer)
     open_options = [name for name, value in trainer.method.options if value is None]
     options = ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in found["options"].items()
+        for name, value in resolved["options"].items()
         if name in (*config.options, *open_options)
     )
     epochs = ", ".join(
-        f"{count} {name} (learning rate {found['learning_rate'][name]:g})"
-        for name, count in found["epochs"].items()
+        f"{count} {name} (learning rate {resolved['learning_rate'][name]:g})"
+        for name, count in resolved["epochs"].items()
     )
-    begins = f", from {found['train_from']} on" if "train_from" in found else ""
-    ranks = f", {found['ranks']} ranks" if found["ranks"] > 1 else ""
+    begins = f", from {resolved['train_from']} on" if "train_from" in resolved else ""
     lines = {
         "data": f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
         f"{len(data.visible):,} images with {data.visible.observed_fraction:.2%} of their labels "
@@ -230,35 +222,12 @@ def print_summary(console: Console, trainer: "Trainer") -> None:
         "annotation": f"{trainer.annotation} ({trainer.annotation_reason})",
         "k": f"{trainer.k:.2f} expected positives per image ({trainer.k_origin})",
         "prior": prior.reason if prior.kind == "names" else f"{prior.kind} ({prior.reason})",
-        "model": f"{config.backbone} at {config.image_size} px, {found['mode']}{begins}",
+        "model": f"{config.backbone} at {config.image_size} px, {resolved['mode']}{begins}",
         "epochs": f"{epochs}; batch size {config.batch_size}, {config.optimizer}, "
-        f"seed {config.seed}, {found['device']}{ranks}",
+        f"seed {config.seed}, {resolved['device']}, {counted(resolved['ranks'], 'rank')}",
         "best epoch": data.note,
     }
     if trainer.choice is not None:
         lines["head"] = f"solved; {trainer.choice}"
     for name, text in lines.items():
         console.print(f"{name + ':':12}{text}")
-    note = precision_support_note(config.thresholds, data.validation, trainer.k)
-    if note:
-        console.print(note)
-
-
-def precision_support_note(rule: str, validation: LabelTable | None, k: float) -> str:
-    """Which classes have enough validation labels for a guaranteed precision; "" if all have."""
-    name, target = parse_rule(rule)
-    if name != "precision":
-        return ""
-    needed = int(fewest_labels(target))
-    if validation is None or not len(rows := informative_rows(validation.values, k)):
-        return (
-            f"thresholds {rule}: not guaranteed, since no validation labels have positives and "
-            f"negatives. Use --validation-labels with {needed} positives of a class or more."
-        )
-    positives = per_class(validation.values[rows], POSITIVE)
-    enough, classes = int((positives >= needed).sum()), len(positives)
-    return (
-        f"thresholds {rule}: {enough} of {classes} classes have the {needed} validation positives "
-        f"for a threshold of their own"
-        + ("" if enough == classes else "; the others are pooled, or never proposed")
-    )

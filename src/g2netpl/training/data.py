@@ -1,7 +1,6 @@
 """Read what a run trains on: label files, unlisted images, validation and test files, groups."""
 
 import os
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class, per_image
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
-from g2netpl.training.names_only import CLASS_LIST
+from g2netpl.training.names_only import CLASS_LIST, NOTE
 from g2netpl.training.splits import (
     ListedImages,
     TrainingData,
@@ -47,35 +46,41 @@ def read_training_data(config: RunConfig) -> TrainingData:
     if has_labels and len(listed.table) < 2:
         raise InputError(f"{labels}: expected at least 2 images, got {len(listed.table)}")
     test = _read_other(config.test_labels, config.test_images, config, listed.table, notes)
-    own = _read_other(config.validation_labels, None, config, listed.table, notes)
-    if test is not None and own is not None:
-        _keep_validation_apart(own, test, config)
-    training = _with_unlisted(listed, [part for part in (test, own) if part], config, notes)
+    validation = _read_other(config.validation_labels, None, config, listed.table, notes)
+    if test is not None and validation is not None:
+        _keep_validation_apart(validation, test, config)
+    training = _with_unlisted(listed, [part for part in (test, validation) if part], config, notes)
+    apart = np.arange(0)
     if test is not None:
         notes += keep_test_apart(training, test, config, "leave them out of one of the two")
-    apart = np.arange(0)
-    if own is not None:
-        training, own, apart = _without_overlap(training, own, notes)
-    training, test, own = _grouped(training, test, own, config, notes)
+    if validation is not None:
+        training, validation, apart = _without_overlap(training, validation, notes)
+    training, test, validation = _grouped(training, test, validation, config, notes)
     table, setting = training.table, Setting.parse(config.setting)
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
             f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
             f"{labels}; leave them out with --only-listed"
         )
-    fraction = config.validation if own is None else 0.0
+    fraction = config.validation if validation is None else 0.0
     data = split_and_observe(table, setting, fraction, config.seed, config.single_label, apart)
-    if own is not None and can_choose_by(own.table.values):
+    if validation is not None and can_choose_by(validation.table.values):
         note = "chosen by mAP on the validation file"
-        data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
-    elif own is not None:
-        data = replace(data, note=last_epoch(unranked(own.table, "images of the validation file")))
+        data = replace(
+            data, validation=validation.table, validation_paths=validation.paths, note=note
+        )
+    elif validation is not None:
+        data = replace(
+            data, note=last_epoch(unranked(validation.table, "images of the validation file"))
+        )
     if len(apart) and not per_class(data.visible.values, POSITIVE).any():
         raise InputError(
             f"{labels}: all positives are in the validation file, too; leave some here"
         )
     if has_labels:
         check_learnable(data.visible, labels)
+    else:
+        notes.append(NOTE)
     return replace(data, test=test, paths=training.paths, notes=tuple(notes))
 
 
@@ -130,39 +135,30 @@ def _with_unlisted(
 ) -> ListedImages:
     """The images with those that nobody listed: those of the folder, and those of --unlabelled."""
     taken = {_same(path) for part in (listed, *others) for path in part.paths}
-    every = config.only_listed is False
+    every, leave_out = config.only_listed is False, config.only_listed
+    if leave_out is None:
+        leave_out = others_left_out(config.labels, config.format)
     around, unread = images_around(config.labels, config.format, config.images, every)
     notes += unread
     root = folder_of(config.labels, None, config)
-    new = _new(around, root, taken)
-    leave_out = config.only_listed
-    if leave_out is None:
-        leave_out = others_left_out(config.labels, config.format)
-    if new:
-        what = "left out"
-        if not leave_out:
-            what = "taken as unlabelled training images (--only-listed leaves them out)"
-        notes.append(f"{counted(len(new), 'image')} of {root} not listed: {what}")
-    unlisted = [] if leave_out else [*new.items()]
+    unlisted = _new(around, root, taken)
+    if unlisted:
+        what = "taken as unlabelled training images (--only-listed leaves them out)"
+        what = "left out" if leave_out else what
+        notes.append(f"{counted(len(unlisted), 'image')} of {root} not listed: {what}")
+    unlisted = {} if leave_out else unlisted
     if config.unlabelled is not None:
         folder = config.unlabelled
-        there = list_images(folder)
-        more = _new(there, folder, taken | {_same(path) for _, path in unlisted})
+        more = _new(list_images(folder), folder, taken | {*map(_same, unlisted.values())})
         if not more:
             raise InputError(
                 f"{folder}: expected unlabelled images, found none that is not used already"
             )
-        if len(more) < len(there):
-            used = counted(len(there) - len(more), "image")
-            notes.append(f"{used} of {folder} used already: not taken as unlabelled")
         notes.append(f"{counted(len(more), 'unlabelled training image')} from {folder}")
         name = Path(folder).resolve().name
-        unlisted += [(f"{name}/{image}", path) for image, path in more.items()]
-    try:
-        table = listed.table.with_unlabelled([name for name, _ in unlisted])
-    except InputError as problem:
-        raise InputError(f"{config.unlabelled}: {problem}") from None
-    return ListedImages(table, [*listed.paths, *(path for _, path in unlisted)])
+        unlisted |= {f"{name}/{image}": path for image, path in more.items()}
+    table = listed.table.with_unlabelled(list(unlisted))
+    return ListedImages(table, [*listed.paths, *unlisted.values()])
 
 
 def _new(names: list[str], root: str, taken: set[str]) -> dict[str, str]:
@@ -189,17 +185,16 @@ def _without_overlap(
     held = validation.table.values
     is_known = per_image(held)[pairs[:, 1]] == held.shape[1]
     rows, theirs = pairs[is_known].T
+    values = training.table.values.copy()
+    values[rows] = held[theirs]
+    training = replace(training, table=training.table.with_values(values))
+    also = "of the validation file also in the training file"
     if len(rows):
-        values = training.table.values.copy()
-        values[rows] = held[theirs]
-        training = replace(training, table=training.table.with_values(values))
-        images = counted(len(rows), "image")
-        notes.append(f"{images} of the validation file also in the training file: not trained on")
+        notes.append(f"{counted(len(rows), 'image')} {also}: not trained on")
     if not is_known.all():
-        images = counted(int((~is_known).sum()), "image")
         notes.append(
-            f"{images} of the validation file also in the training file, and not labelled "
-            "completely: trained on, and left out of the validation"
+            f"{counted(int((~is_known).sum()), 'image')} {also}, and not labelled completely: "
+            "trained on, and left out of the validation"
         )
     kept = np.setdiff1d(np.arange(len(held)), pairs[~is_known, 1])
     return training, validation.take(kept), np.unique(rows)
@@ -207,8 +202,7 @@ def _without_overlap(
 
 def _keep_validation_apart(validation: ListedImages, test: ListedImages, config: RunConfig) -> None:
     """Reject validation images that are test images: nothing is chosen on test."""
-    tested = {os.path.realpath(path) for path in test.paths}
-    shared = sum(os.path.realpath(path) in tested for path in validation.paths)
+    shared = len(same_files(validation.paths, test.paths))
     if shared:
         raise InputError(
             f"--validation-labels {named(config.validation_labels or ())}: "
@@ -220,7 +214,7 @@ def _keep_validation_apart(validation: ListedImages, test: ListedImages, config:
 def keep_test_apart(
     training: ListedImages, test: ListedImages, config: RunConfig, way_out: str
 ) -> list[str]:
-    """Refuse tests on images that are trained on, be it as a copy; a note where that is allowed."""
+    """Reject test images that are trained on, as a copy too; a note where that is allowed."""
     shared = same_files(training.paths, test.paths)
     if not shared:
         return []
@@ -237,29 +231,27 @@ def keep_test_apart(
 def _grouped(
     training: ListedImages,
     test: ListedImages | None,
-    own: ListedImages | None,
+    validation: ListedImages | None,
     config: RunConfig,
     notes: list[str],
 ) -> tuple[ListedImages, ListedImages | None, ListedImages | None]:
     """The images with their groups, and notes on them."""
-    parts = [part for part in (training, test, own) if part is not None]
-    tables = [part.table for part in parts]
+    tables = [part.table for part in (training, test, validation) if part is not None]
     if config.groups is not None:
         tables = with_groups(tables, config.groups, named(config.labels))
-    training = replace(training, table=tables[0])
-    if test is not None:
-        test = replace(test, table=tables[1])
-    if own is not None:
-        own = replace(own, table=tables[-1])
-    sizes = Counter(name for name in tables[0].groups or () if name)
+    own_groups = {name for name in tables[0].groups or () if name}
     if tables[0].groups is not None:
-        count = counted(len(sizes), "group")
-        notes.append(f"{sizes.total():,} images in {count}, which no split parts")
-    shared = {name for table in tables[1:] for name in table.groups or ()} & sizes.keys()
+        images = sum(map(bool, tables[0].groups))
+        count = counted(len(own_groups), "group")
+        notes.append(f"{images:,} images in {count}, which no split divides")
+    shared = own_groups & {name for table in tables[1:] for name in table.groups or ()}
     if shared:
         what = "of the test or validation file also among the training images"
         notes.append(f"{counted(len(shared), 'group')} {what}, as {min(shared)!r}")
-    return training, test, own
+    grouped = iter(tables)
+    training = replace(training, table=next(grouped))
+    test = test and replace(test, table=next(grouped))
+    return training, test, validation and replace(validation, table=next(grouped))
 
 
 def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelTable]:

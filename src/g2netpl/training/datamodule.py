@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,8 +16,7 @@ from g2netpl.core.models import Backbone, build_backbone
 from g2netpl.core.prior import Prior
 from g2netpl.images.feature_cache import (
     ActivationSource,
-    InTurn,
-    Mirrored,
+    Kind,
     cache_key,
     default_cache,
     file_bytes,
@@ -36,13 +34,12 @@ from g2netpl.images.loader import (
 )
 from g2netpl.images.pixels import check_unreadable
 from g2netpl.images.sources import shards_of
-from g2netpl.images.transforms import PAIR, Augment, cached_augmentations
-from g2netpl.labels.table import IndexArray, LabelMatrix
+from g2netpl.images.transforms import PAIR
+from g2netpl.labels.table import IndexArray
 from g2netpl.runs.prior import ScoreTable
-from g2netpl.runs.train_config import USUAL_EPOCHS, PhaseMode, TrainConfig
+from g2netpl.runs.train_config import PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
 from g2netpl.utils.progress import Work
 
 SplitName = Literal["training", "validation", "test"]  # the label file that lists the images
@@ -57,14 +54,6 @@ def backbone_of(config: TrainConfig) -> Backbone:
         image_size=config.image_size,
         seed=config.seed,
     )
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Held-out images that choose the epoch, and their known labels."""
-
-    source: Source
-    truth: LabelMatrix
 
 
 class DataModule:
@@ -87,33 +76,30 @@ class DataModule:
         """Frozen and trained blocks of the backbone, for partial fine-tuning."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """Do before the first epoch what can fail."""
-
     def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """The images of a label file, without a prior; None if there is no such file."""
         raise NotImplementedError
 
     def source(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """The images of a label file, with a prior that is known."""
-        found = self.inputs(split, mode)
-        if found is None or self.prior is None:
-            return found
+        source = self.inputs(split, mode)
+        if source is None or self.prior is None:
+            return source
         if split not in self._q and self.scores is not None:
             self._q[split] = self.scores.q_of(self.data.files[split].table.images)
         elif split not in self._q and mode == "linear":
-            parts = found.load(plain_groups(len(found), 1024), None)
+            parts = source.load(plain_groups(len(source), 1024), None)
             prior = copy.deepcopy(self.prior).cpu()
             self._q[split] = torch.cat([prior(part) for part in parts])
         is_known = self.scores is not None or mode == "linear"
-        found.prior = self._q[split] if is_known else None
-        return found
+        source.prior = self._q[split] if is_known else None
+        return source
 
     def all(self, mode: PhaseMode) -> Source:
         """Every image of the table, in its order."""
-        found = self.source("training", mode)
-        assert found is not None
-        return found
+        source = self.source("training", mode)
+        assert source is not None
+        return source
 
     def training(self, mode: PhaseMode) -> Source:
         """The training split."""
@@ -124,11 +110,9 @@ class DataModule:
         own = self.source("validation", mode) if self.data.validation_paths else None
         return own or Subset(self.all(mode), self.data.held_out)
 
-    def validation(self, mode: PhaseMode) -> Validation | None:
-        """The same with their known labels; None if no epoch can be chosen."""
-        if self.data.validation is None:
-            return None
-        return Validation(self.held_out(mode), self.data.validation.values)
+    def validation(self, mode: PhaseMode) -> Source | None:
+        """The same; None if no epoch can be chosen."""
+        return None if self.data.validation is None else self.held_out(mode)
 
     def test(self, mode: PhaseMode) -> Source | None:
         """The test images."""
@@ -183,8 +167,8 @@ class ImageDataModule(DataModule):
         super().__init__(data)
         self.config, self.backbone, self.console = config, backbone, console
         self._sources: dict[tuple[str, PhaseMode], Source] = {}
-        self._bad: dict[str, str] = {}
-        self._engines: dict[int, nn.Module] = {}
+        self._bad: list[dict[int, str]] = []  # why images could not be read, for each source
+        self._engines: dict[nn.Module, nn.Module] = {}
 
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
@@ -199,24 +183,21 @@ class ImageDataModule(DataModule):
 
     def bad_images(self) -> list[str]:
         """What was wrong with the images that could not be read so far."""
-        for source in self._sources.values():
-            if isinstance(source, ImageSource):
-                self._bad |= {source.dataset.paths[row]: text for row, text in source.bad.items()}
-        return sorted(self._bad.values())
+        return sorted({text for bad in self._bad for text in bad.values()})
 
     def inputs(self, split: SplitName, mode: PhaseMode) -> Source | None:
         """Images of the label file, of the user's own validation file, or of the test."""
         if split not in self.data.files:
             return None
         if (split, mode) not in self._sources:
-            paths = self.data.files[split].paths
-            make: dict[str, Callable[[], Source]] = {
-                "full": lambda: self._images(paths),
-                "partial": lambda: self._activations(split, paths),
-                "linear": lambda: ArraySource(torch.from_numpy(self.features(paths))),
-            }
-            self._sources[split, mode] = make[mode]()
+            self._sources[split, mode] = self._make(split, mode)
         return self._sources[split, mode]
+
+    def _make(self, split: SplitName, mode: PhaseMode) -> Source:
+        paths = self.data.files[split].paths
+        if mode == "linear":
+            return ArraySource(torch.from_numpy(self.features(paths)))
+        return self._images(paths) if mode == "full" else self._activations(split, paths)
 
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """Features of some training images, for the estimate of k."""
@@ -235,90 +216,72 @@ class ImageDataModule(DataModule):
 
     def features(self, paths: list[str]) -> Features:
         """The output of the backbone for all images, from the cache if it is there."""
-        cached = partial(get_or_compute, shape=(self.backbone.width,), kind=np.float32)
-        return np.array(self._frozen(cached, self.backbone.module, paths))
-
-    @property
-    def _augment(self) -> Augment | tuple[Augment, ...]:
-        """The augmentation of training images, or two."""
-        both, asked = find_method(self.config.method).method.augmentations == 2, self.config.augment
-        return PAIR if both or asked == "pair" else asked
+        shape = (self.backbone.width,)
+        return np.array(self._frozen(self.backbone.module, paths, shape, np.float32))
 
     def _images(self, paths: list[str], of: int | None = None) -> ImageSource:
         """Image files; as many as of `of` images may be unreadable."""
         config, backbone = self.config, self.backbone
-        return ImageSource(
+        needs_pair = find_method(config.method).method.augmentations == 2
+        source = ImageSource(
             paths,
             config.image_size,
             backbone.mean,
             backbone.std,
             seed=config.seed,
-            augment=self._augment,
+            augment=PAIR if needs_pair or config.augment == "pair" else config.augment,
             workers=config.workers,
             max_unreadable=config.most_unreadable(of or len(paths)),
             shards=None if config.shuffle == "images" else shards_of(paths),
         )
+        self._bad.append(source.bad)
+        return source
 
     def _activations(self, split: SplitName, paths: list[str]) -> ActivationSource:
-        """The output of the frozen blocks, for training also of augmented images."""
-        blocks, augment, seed = self.split, self._augment, self.config.seed
+        """The output of the frozen blocks, for training also of the mirror images."""
+        blocks, is_mirrored = self.split, self.config.augment == "paper" and split == "training"
         shape, at = blocks.shape, f"before {blocks.at}, "
-        cached = partial(self._frozen, partial(get_or_compute, shape=shape), blocks.lower, paths)
-        if split != "training":
-            return ActivationSource(cached(at))
-        if augment == PAIR and len(shape) != 3:
-            raise InputError(
-                f"two augmentations with --mode partial: expected feature maps before {blocks.at}; "
-                "use --mode full, or another --train-from"
-            )
-        has_mirrored, strong = cached_augmentations(augment, self.config.epochs or USUAL_EPOCHS)
-        size = f"{(1 + has_mirrored + strong) * file_bytes(len(paths), shape) / 1e9:.1f} GB"
-        folder = self.config.cache or default_cache()
-        self.console.print(f"partial: {blocks}; activations below take {size} in {folder}")
-        plain, augmented = cached(at), list[Mirrored | InTurn]()
-        if has_mirrored:
-            augmented.append(Mirrored(plain, cached(f"{at}mirrored, ", MirroredSubset), seed))
-        if strong:
-            tables = [
-                cached(f"{at}strong {seed} {number}, ", partial(Subset, epoch=number))
-                for number in range(strong)
-            ]
-            augmented.append(InTurn(tables))
-        return ActivationSource(plain, augmented)
+        frozen = partial(self._frozen, blocks.lower, paths, shape, np.float16)
+        if split == "training":
+            size = f"{(1 + is_mirrored) * file_bytes(len(paths), shape) / 1e9:.1f} GB"
+            folder = self.config.cache or default_cache()
+            self.console.print(f"partial: {blocks}; activations below take {size} in {folder}")
+        plain = frozen(at)
+        mirrored = frozen(f"{at}mirrored, ", MirroredSubset) if is_mirrored else None
+        return ActivationSource(plain, mirrored, self.config.seed)
 
     def _frozen(
         self,
-        cached: Callable[..., Any],
         module: nn.Module,
         paths: list[str],
+        shape: tuple[int, ...],
+        kind: Kind,
         what: str = "",
         subset: Callable[..., Subset] = Subset,
     ) -> Any:
         """The output of a frozen module for all images, cached; NaN for unreadable ones."""
         config, backbone, source = self.config, self.backbone, self._images(paths)
-        bad: dict[str, str] = {}
 
         def compute(rows: IndexArray) -> Features:
             some, fast = subset(source, rows), module
             if len(paths) >= ENOUGH:
-                if id(module) not in self._engines:  # made once for all its images
-                    self._engines[id(module)] = faster(module, some, ENOUGH, self.console.print)
-                fast = self._engines[id(module)]
-            found = self._computed(fast, some, "activations" if what else "features")
-            is_bad = ~np.isfinite(found.reshape(len(rows), -1)).all(axis=1)
-            found[is_bad] = np.nan
-            for row in rows[is_bad]:
-                otherwise = f"{paths[row]}: the backbone makes no finite numbers of it"
-                bad[paths[row]] = source.bad.get(int(row), otherwise)
-            return found
+                if module not in self._engines:  # made once for all its images
+                    self._engines[module] = faster(module, some, ENOUGH, self.console.print)
+                fast = self._engines[module]
+            values = self._computed(fast, some, "activations" if what else "features")
+            is_bad = ~np.isfinite(values.reshape(len(rows), -1)).all(axis=1)
+            values[is_bad] = np.nan
+            for row in rows[is_bad].tolist():
+                why = f"{paths[row]}: the backbone makes no finite numbers of it"
+                source.bad.setdefault(row, why)
+            return values
 
         size = f"squash, at least 2 x {config.image_size} {backbone.mean} {backbone.std}"
         key = cache_key(module, paths, f"{config.backbone} {what}{size}")
         folder = Path(config.cache) if config.cache else None
-        found = cached(folder, key, paths, compute=compute, say=self.console.print)
-        check_unreadable(bad.values(), config.most_unreadable(len(paths)))
-        self._bad = bad | self._bad
-        return found
+        table = get_or_compute(folder, key, paths, shape, compute, kind, self.console.print)
+        check_unreadable(source.bad.values(), config.most_unreadable(len(paths)))
+        return table
 
     def _computed(self, module: nn.Module, source: Source, what: str) -> Features:
         with Work(self.console, what, len(source)) as work:

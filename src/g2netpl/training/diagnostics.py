@@ -27,13 +27,6 @@ from g2netpl.images.loader import Source
 from g2netpl.runs.records import EquilibriumMetrics
 from g2netpl.utils import distributed
 
-_NO_PSEUDO_LABELS: EquilibriumMetrics = {
-    "movement": None,
-    "flips": None,
-    "undecided": None,
-    "soft_positives": None,
-    "soft_histogram": None,
-}
 _BINS = 20
 _CELLS = 1 << 24  # labels that are read at a time
 
@@ -68,7 +61,9 @@ class Diagnostics:
         entries = self.method.observed.numel() - self._negatives - self._positives
         before = self.before
         if before is None or entries == 0:
-            return _NO_PSEUDO_LABELS
+            return EquilibriumMetrics(
+                undecided=None, soft_positives=None, soft_histogram=None, movement=None, flips=None
+            )
         # observed labels are 0 or 1 and do not move: they count in the outer bins only
         undecided, positives, movement, flips = 0, 0.0, 0.0, 0
         histogram = torch.zeros(_BINS, dtype=torch.int64, device=before.device)
@@ -133,13 +128,10 @@ class Diagnostics:
 
 def _mean_over_ranks(reading: EquilibriumMetrics) -> EquilibriumMetrics:
     """The mean of numbers, the sum of histograms."""
-    readings: list[dict[str, Any]] = [dict(each) for each in distributed.gather(reading)]
-    if len(readings) == 1:
-        return reading
-    mean: Any = dict.fromkeys(reading)
-    for key in mean:
+    readings: Any = distributed.gather(reading)
+    mean: Any = reading
+    for key in reading if len(readings) > 1 else ():
         values = [each[key] for each in readings]
-        if None not in values:
-            is_histogram = isinstance(values[0], list)
-            mean[key] = np.sum(values, axis=0).tolist() if is_histogram else float(np.mean(values))
+        how = np.sum if key == "soft_histogram" else np.mean
+        mean[key] = None if None in values else how(values, axis=0).tolist()
     return mean  # type: ignore[no-any-return]

@@ -1,37 +1,30 @@
-"""PartialLabelClassifier: the Trainer behind scikit-learn's fit and predict.
+"""PartialLabelClassifier: the Trainer on features, behind scikit-learn's fit and predict.
 
-X is an array of features (N, D), or a sequence of image paths. y is (N, L): 1 positive, 0 negative,
-−1 or NaN unobserved. A row may be unobserved altogether: such images are trained on too.
+X is an array of features (N, D). y is (N, L): 1 positive, 0 negative, −1 or NaN unobserved. A row
+may be unobserved altogether: such images are trained on too.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_array, check_random_state, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from g2netpl.core.inference import predict_all
-from g2netpl.images.features import Features
-from g2netpl.images.loader import ArraySource, ImageSource, Source
+from g2netpl.images.loader import ArraySource
 from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.runs.train_config import TrainConfig
 from g2netpl.training.calibration import calibrate
 from g2netpl.training.configuration import check_settings
-from g2netpl.training.datamodule import (
-    DataModule,
-    ImageDataModule,
-    TensorDataModule,
-    backbone_of,
-)
+from g2netpl.training.datamodule import TensorDataModule
 from g2netpl.training.progress import Progress
 from g2netpl.training.results import completed_labels, thresholds_of
 from g2netpl.training.splits import observe_data
@@ -40,8 +33,6 @@ from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError, UserError, did_you_mean
 from g2netpl.utils.launch import device_of
-
-Images = Sequence[str | os.PathLike[str]]
 
 
 class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,7 +43,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     method, options
         A name of `g2netpl.METHODS` and changes of its options.
     epochs, learning_rate, batch_size, optimizer, ema, hidden, patience
-        As in `g2netpl train`; None stands for the usual value of the mode.
+        As in `g2netpl train`; None stands for the usual value.
     validation
         Fraction of the labelled images held out to choose the epoch and the thresholds by. If
         they have no negatives, all images are trained on and the last epoch is kept.
@@ -65,9 +56,6 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         How `predict` decides: "f1" or "precision:P" on validation, or "expected".
     classes
         Names of the columns of y; without them the columns of a data frame, or their numbers.
-    mode, backbone, pretrained, weights, image_size, augment, workers, max_unreadable, cache
-        For image paths only: "linear" trains the head on features of a frozen backbone, "full"
-        everything.
     device, random_state, verbose
         "auto" or "cpu"; the seed of split, start and order; whether to show progress.
     single_label
@@ -85,8 +73,6 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         A record per epoch, the epoch that was kept, and its mAP on validation (or None).
     model_, decisions_, expected_positives_
         The trained model, its calibration and thresholds, and k.
-    image_view_
-        Size, mean and deviation of the images that the model wants; None for features.
     """
 
     def __init__(
@@ -106,15 +92,6 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         thresholds: str = "f1",
         annotation: str | None = None,
         classes: Sequence[str] | None = None,
-        mode: str = "linear",
-        backbone: str = "lite0",
-        pretrained: bool = True,
-        weights: str | os.PathLike[str] | None = None,
-        image_size: int = 224,
-        augment: str = "paper",
-        workers: int = 0,
-        max_unreadable: int | None = None,
-        cache: str | os.PathLike[str] | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
@@ -124,48 +101,32 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         for name in self._get_param_names():  # each an attribute of its name, as scikit-learn asks
             setattr(self, name, given[name])
 
-    def fit(
-        self,
-        X: npt.ArrayLike | Images,
-        y: npt.ArrayLike,
-        groups: npt.ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Self:
         """Train on what is observed in y.
 
-        Images of one of the `groups` (a sequence, a patient) are held out together or not at all.
+        Images of one of the `groups` (a sequence, a patient) are held out together or not at all;
+        an image with None or NaN is in no group.
         """
+        features = self._features(X, reset=True)
         with _as_value_error():
-            config, console, paths = self._config(), Console(quiet=not self.verbose), image_paths(X)
-            if paths is None:
-                features = self._features(X, reset=True)
-                config = config.model_copy(update={"mode": "linear"})
-            table = label_table(y, len(features if paths is None else paths), self.classes)
-            table = table.with_groups(group_names(groups))
-            check_settings(config, full=table.is_complete, images=paths is not None)
-            data = replace(observe_data(config, table), paths=paths or [])
-            inputs: DataModule
-            if paths is None:
-                inputs = TensorDataModule(data, torch.from_numpy(features))
-            else:
-                backbone = backbone_of(config)
-                backbone.module.to(device_of(config.device))
-                inputs = ImageDataModule(config, data, backbone, console)
-            inputs.prepare()
+            config, console = self._config(), Console(quiet=not self.verbose)
+            table = label_table(y, len(features), self.classes)
+            if groups is not None:
+                names = column_or_1d(groups, dtype=object)
+                table = table.with_groups(["" if pd.isna(name) else str(name) for name in names])
+            check_settings(config, full=table.is_complete, images=False)
+            data = observe_data(config, table)
+            inputs = TensorDataModule(data, features)
             trainer = Trainer(config, data, inputs, callbacks=[Progress(console)])
             trainer.fit()
         self._keep(trainer)
-        self.image_view_, view = None, inputs.backbone
-        if paths is not None:
-            self.image_view_ = config.image_size, view.mean, view.std
-            for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
-                self.__dict__.pop(name, None)
         return self
 
     def _keep(self, trainer: Trainer) -> None:
         """The model of the best epoch, its thresholds, and the completed labels."""
         data, soft, state = trainer.data, trainer.pseudo_labels(), trainer.state
         calibrate(trainer)
-        predicted = trainer.predict(state.best_model, trainer.inputs.all(trainer.mode))
+        predicted = trainer.predict(state.best_model, trainer.inputs.all("linear"))
         held = None
         if data.validation is not None:
             held = (predicted[data.held_out], data.validation.values)
@@ -177,23 +138,20 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.class_names_ = np.array(data.table.classes)
         self.classes_ = [np.array([0, 1]) for _ in self.class_names_]
 
-    def predict_proba(self, X: npt.ArrayLike | Images) -> Scores:
-        """Calibrated scores (N, L) in [0, 1].
-
-        Scores of unreadable images are NaN; `max_unreadable` (default: none) says how many may be.
-        """
+    def predict_proba(self, X: npt.ArrayLike) -> Scores:
+        """Calibrated scores (N, L) in [0, 1]."""
         check_is_fitted(self)
+        source = ArraySource(self._features(X, reset=False))
         with _as_value_error():
-            network = self.model_.to(device_of(self.device))
-            scores = predict_all(network, self._source(X))
+            scores = predict_all(self.model_.to(device_of(self.device)), source)
         return self.decisions_.calibrate(scores)
 
-    def predict(self, X: npt.ArrayLike | Images) -> npt.NDArray[np.int64]:
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Labels (N, L) of 1 and 0, by the thresholds chosen in `fit`."""
         check_is_fitted(self)
         return self.decisions_.decide(self.predict_proba(X)).astype(np.int64)
 
-    def score(self, X: npt.ArrayLike | Images, y: npt.ArrayLike) -> float:
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Mean average precision over the known entries of y."""
         scores = self.predict_proba(X)
         with _as_value_error():
@@ -210,62 +168,26 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
-        tags.input_tags.string = True
         return tags
 
     def _config(self) -> TrainConfig:
         """The parameters as a configuration, which checks them."""
         shared = set(TrainConfig.model_fields) - {"options"}
         values = {name: value for name, value in self.get_params().items() if name in shared}
-        if self.mode not in ("linear", "full"):
-            raise InputError(f"mode: expected 'linear' or 'full', got {self.mode!r}")
-        if self.expected_positives == "truth":
-            raise InputError("expected_positives: expected a number or 'estimate', got 'truth'")
-        if not isinstance(self.options, Mapping | None):
-            raise InputError(f"options: expected a dictionary, got {self.options!r:.200}")
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        values |= {"seed": int(seed), "options": dict(self.options or {})}
+        values |= {"seed": int(seed), "options": self.options or {}, "mode": "linear"}
         return TrainConfig.read(values, type(self).__name__)
 
-    def _source(self, X: npt.ArrayLike | Images) -> Source:
-        """What to predict, of the same kind as in `fit`."""
-        paths = image_paths(X)
-        if (paths is None) != (self.image_view_ is None):
-            kinds = ("features", "image paths")
-            was, now = kinds if self.image_view_ is None else kinds[::-1]
-            raise InputError(f"X: expected {was} as in fit, got {now}")
-        if paths is None or self.image_view_ is None:
-            return ArraySource(torch.from_numpy(self._features(X, reset=False)))
-        size, mean, std = self.image_view_
-        allowed = self.max_unreadable or 0
-        return ImageSource(paths, size, mean, std, workers=self.workers, max_unreadable=allowed)
-
-    def _features(self, X: Any, reset: bool) -> Features:
-        """X as an array that torch takes."""
-        if np.ma.is_masked(X):
-            raise InputError("X: expected every feature, some are masked")
-        values: Features = validate_data(self, X, dtype=np.float32, order="C", reset=reset)
-        return values
+    def _features(self, X: Any, reset: bool) -> torch.Tensor:
+        return torch.from_numpy(validate_data(self, X, dtype=np.float32, order="C", reset=reset))
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "model_"):
             self.model_.cpu()  # so that it can be loaded where there is no GPU
         state: dict[str, Any] = super().__getstate__()
         return state
-
-
-def image_paths(X: object) -> list[str] | None:
-    """The paths, if X is a sequence of them; None if it is something else."""
-    if isinstance(X, np.ndarray) and X.ndim != 1:
-        return None
-    if isinstance(X, str | os.PathLike) or not isinstance(X, Sequence | np.ndarray):
-        return None
-    items = list(X)
-    if not items or not all(isinstance(item, str | os.PathLike) for item in items):
-        return None
-    return [os.fspath(item) for item in items]
 
 
 def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable:
@@ -279,7 +201,7 @@ def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable
     if isinstance(y, np.ma.MaskedArray):
         y = np.ma.filled(y.astype(np.float64), np.nan)
     values = check_array(
-        y.toarray() if hasattr(y, "toarray") else y,
+        y,
         ensure_all_finite="allow-nan",
         ensure_2d=False,
         allow_nd=True,
@@ -301,20 +223,10 @@ def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable
         raise InputError(f"y: expected {len(names)} classes, got {values.shape[1]} columns")
     if sorted(columns) == sorted(names):
         values = values[:, [columns.index(name) for name in names]]
-    elif columns and columns != places and names != places:
+    elif columns and columns != places:
         odd = next(name for name in columns if name not in names)
         raise InputError(f"y: column {odd!r} is none of the classes ({did_you_mean(odd, names)})")
     return LabelTable(tuple(str(row) for row in range(count)), tuple(names), check_values(values))
-
-
-def group_names(groups: Any) -> list[str] | None:
-    """The groups as texts; an image with None or NaN is in no group."""
-    if groups is None:
-        return None
-    given = np.asarray(groups, dtype=object)
-    if given.ndim != 1:
-        raise InputError(f"groups: expected one per image, got {given.ndim} dimensions")
-    return ["" if name is None or name != name else str(name) for name in given]
 
 
 @contextmanager

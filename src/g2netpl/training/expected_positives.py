@@ -72,31 +72,24 @@ def find(config: TrainConfig, data: TrainingData, inputs: DataModule) -> Expecte
     wanted, visible = config.expected_positives, data.visible.values
     if config.single_label:
         return Expected(1.0, "one class per image")
-    if isinstance(wanted, float):
-        check(wanted, visible)
-        return Expected(wanted, "given")
-    if wanted == "truth":
-        return Expected(_of_truth(data.table.values[data.training]), "the truth's mean")
+    if wanted != "estimate":
+        origin = "the truth's mean" if wanted == "truth" else "given"
+        return Expected(given(wanted, data.table.values[data.training]), origin)
     validation = None if data.validation is None else data.validation.values
     mode = config.phases[0]
     return estimate(visible, validation, lambda rows: inputs.some_features(rows, mode), config.seed)
 
 
-def check(wanted: float | str, labels: LabelMatrix) -> None:
-    """Reject a k that these labels cannot have or show."""
-    classes = labels.shape[1]
-    if isinstance(wanted, float) and wanted > classes:
-        raise InputError(
-            f"expected_positives: {wanted:g} per image, but there are only {classes} classes"
-        )
-    if wanted == "truth":
-        _of_truth(labels)
-
-
-def _of_truth(labels: LabelMatrix) -> float:
-    """The mean over the images with labels, which must be complete."""
-    known = per_image(labels)[per_image(labels) > 0]
-    if not len(known) or (known < labels.shape[1]).any():
+def given(wanted: float | str, labels: LabelMatrix) -> float:
+    """k as a number, or for `truth` the mean of complete labels; what these cannot have fails."""
+    classes, known = labels.shape[1], per_image(labels)[per_image(labels) > 0]
+    if isinstance(wanted, float):
+        if wanted > classes:
+            raise InputError(
+                f"expected_positives: {wanted:g} per image, but there are only {classes} classes"
+            )
+        return wanted
+    if not len(known) or (known < classes).any():
         raise InputError(
             "expected_positives: 'truth' needs a file with full labels, and some are unknown here; "
             "use estimate or a number"

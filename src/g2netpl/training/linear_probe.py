@@ -132,23 +132,19 @@ def solve_head(trainer: "Trainer") -> tuple[Choice, float]:
         is_labelled = (observed == POSITIVE).any(dim=1)
     rows = is_labelled.nonzero().flatten()
     source = Subset(trainer.inputs.training("linear"), rows.numpy())
-    model = trainer.model_of("linear")
-    parts = [compute_all(model, lambda images, _: images, source)]
-    if head.prior is not None:
-        parts.append(compute_all(model, lambda *both: _known(head.prior_logits(*both)), source))
-    readable = torch.from_numpy(np.isfinite(parts[0]).all(axis=1))
-    features, *prior = (torch.from_numpy(part)[readable].float() for part in parts)
-    q, rows = prior[0] if prior else None, rows[readable]
-    groups = trainer.data.visible.groups
-    number = None if groups is None else torch.from_numpy(np.unique(groups, return_inverse=True)[1])
-    choice = choose(
-        loss,
-        features,
-        q,
-        observed[rows],
-        None if number is None else number[rows],
-        trainer.config.seed,
-    )
+
+    def with_prior(features: Tensor, prior: Tensor | None) -> Tensor:
+        q = head.prior_logits(features, prior)
+        return features if q is None else torch.cat([features, q], dim=1)
+
+    inputs = torch.from_numpy(compute_all(trainer.model_of("linear"), with_prior, source))
+    readable, width = inputs.isfinite().all(dim=1), trainer.inputs.backbone.width
+    features, rows = inputs[readable, :width], rows[readable]
+    q = None if head.prior is None else inputs[readable, width:]
+    groups, names = None, trainer.data.visible.groups
+    if names is not None:
+        groups = torch.from_numpy(np.unique(names, return_inverse=True)[1])[rows]
+    choice = choose(loss, features, q, observed[rows], groups, trainer.config.seed)
     q = q if choice.factor else None
     probe = solve(loss, features, q, observed[rows], choice.weight_decay, choice.factor)
     head.set_probe(probe.weight, probe.bias, probe.factor)
@@ -157,11 +153,6 @@ def solve_head(trainer: "Trainer") -> tuple[Choice, float]:
         return choice, 0.0
     variance = float(features.var(dim=0).sum()) / _SQUARED_NORM
     return choice, _KEPT_DECAY * choice.weight_decay * variance / observed.shape[1]
-
-
-def _known(prior: Tensor | None) -> Tensor:
-    assert prior is not None
-    return prior
 
 
 def default_decay(images: int) -> float:
@@ -274,18 +265,18 @@ def choose(
             logits[:, held] = torch.stack([probe.logits(inputs[held], rest) for probe in probes])
         return logits
 
-    def best(candidates: Sequence[Tensor], default: int) -> int:
+    def best(candidates: Sequence[Tensor], default: int = 0) -> int:
         return _best([loss(logits, observed) for logits in candidates], default, groups)
 
-    candidates = list(held_out(prior))
+    candidates, factor = list(held_out(prior)), default.factor
     chosen = best(candidates, DECAYS.index(1.0))
-    logits, factor = candidates[chosen], default.factor
+    logits = candidates[chosen]
     if prior is not None:
-        without = held_out(None)
-        other = best(list(without), DECAYS.index(1.0))
-        if best([logits, without[other]], 0):
-            logits, factor, chosen = without[other], 0.0, other
-    sharpness = SHARPNESS[best([logits * times for times in SHARPNESS], 0)]
+        candidates = list(held_out(None))
+        other = best(candidates, DECAYS.index(1.0))
+        if best([logits, candidates[other]]):
+            logits, factor, chosen = candidates[other], 0.0, other
+    sharpness = SHARPNESS[best([logits * times for times in SHARPNESS])]
     return Choice(default.weight_decay * DECAYS[chosen], factor, sharpness, len(features))
 
 

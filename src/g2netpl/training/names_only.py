@@ -2,24 +2,24 @@
 
 The head has no weights, so a logit is factor · q, moved so that k classes per image are expected.
 One epoch without anything to learn from leaves it as it is, and everything else is as in other
-runs. Classes that the prior does not know are left out: nothing could be said about them.
+runs. Classes that the prior does not know are rejected: nothing could be said about them.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from g2netpl.core.models import Model
-from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.prior import FoundPrior
-from g2netpl.training.splits import TrainingData
 from g2netpl.utils.errors import InputError, listed
 
 CLASS_LIST = "classes"  # the label format without labels
-FACTOR = (
-    0.6  # with it 67 % is right of what is 0.5 or more, 80 % from 0.7 on (k known; class-names.md)
+# with this factor 67 % is right of what is 0.5 or more, 80 % from 0.7 on (k known; class-names.md)
+FACTOR = 0.6
+NOTE = (
+    "no tags: labels by the prior only, worth less than those learnt from tags; a tag on 2 % of "
+    "the photos improves them"
 )
 
 
@@ -34,35 +34,17 @@ def untagged_config(config: RunConfig) -> RunConfig:
     return config.model_copy(update={**keys, "hidden": 0, "epochs": 1, "validation": 0.0})
 
 
-def known_classes_only(data: TrainingData, prior: FoundPrior) -> tuple[TrainingData, FoundPrior]:
-    """Data and prior without the classes that the prior does not know."""
+def check_known(classes: Sequence[str], prior: FoundPrior) -> None:
+    """Reject classes that the prior does not know."""
     if prior.prior is None:
         raise InputError(f"no tags, and no prior to predict by: {prior.reason}")
-    is_known = prior.prior.is_matched.numpy()
-    classes = data.table.classes
+    is_known = prior.prior.is_matched.tolist()
     unknown = [name for name, known in zip(classes, is_known, strict=True) if not known]
-
-    def part(table: LabelTable) -> LabelTable:
-        names = tuple(np.array(classes)[is_known].tolist())
-        return LabelTable(table.images, names, table.values[:, is_known], groups=table.groups)
-
-    notes = [
-        *data.notes,
-        "no tags: labels by the prior only, worth less than those learnt from tags; a tag on 2 % "
-        "of the photos improves them",
-    ]
     if unknown:
-        notes.append(f"left out, since nothing is known about them: {listed(unknown)}")
-    test, validation = data.test, data.validation
-    data = replace(
-        data,
-        table=part(data.table),
-        visible=part(data.visible),
-        test=None if test is None else replace(test, table=part(test.table)),
-        validation=None if validation is None else part(validation),
-        notes=tuple(notes),
-    )
-    return data, prior.of_classes(is_known)
+        raise InputError(
+            f"no tags, and nothing is known about these classes: {listed(unknown, 100)}; leave "
+            "them out of the list, or say in the table of --names what they are"
+        )
 
 
 def without_weights(model: Model) -> None:

@@ -101,33 +101,33 @@ def thresholds_of(
     if trainer.annotation == "sampled" and not is_informed and rule != "expected":
         expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else trainer.k
         return choose_sampled(rule, scores.shape[1], k, expected)
-    found = choose(rule, validation, scores, trainer.k)
+    thresholds = choose(rule, validation, scores, trainer.k)
     if is_informed or (trainer.data.visible.values == POSITIVE).any():
-        return found
+        return thresholds
     basis = f"the prior only, and k = {k:.2f} expected positives per image"
     even = (0.5,) * scores.shape[1]
-    return found.replace(per_class=even, rule="probability ≥ 0.5", basis=basis)
+    return thresholds.replace(per_class=even, rule="probability ≥ 0.5", basis=basis)
 
 
 def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
     """All metrics, null if undefined."""
     how, truth = (thresholds.limits, thresholds.single_label), part.table.values
-    found = evaluate(thresholds.calibrate(part.scores), truth, *how)
+    every = evaluate(thresholds.calibrate(part.scores), truth, *how)
     judged = part.judged(k)
     decided = None
     if judged is not None:
         decided = evaluate(thresholds.calibrate(judged.scores), judged.table.values, *how)
     ranked = can_rank(truth)
     metrics: Metrics = {
-        "mean_average_precision": found.mean_average_precision if ranked else None,
-        "mean_over_present": found.mean_over_present if ranked else None,
-        "average_precision": [None if each != each else each for each in found.average_precision],
+        "mean_average_precision": every.mean_average_precision if ranked else None,
+        "mean_over_present": every.mean_over_present if ranked else None,
+        "average_precision": [None if each != each else each for each in every.average_precision],
         "precision": None if decided is None else decided.precision,
         "recall": None if decided is None else decided.recall,
         "f1": None if decided is None else decided.f1,
     }
     if thresholds.single_label:
-        metrics["accuracy"] = found.accuracy
+        metrics["accuracy"] = every.accuracy
     return metrics
 
 

@@ -67,11 +67,6 @@ class TrainingData:
             images += zip(listed.paths, table.images, groups, splits.tolist(), strict=True)
         return images
 
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """What the label files say, in short."""
-        return {name: listed.table.fingerprint() for name, listed in self.files.items()}
-
 
 def observe_data(config: TrainConfig, table: LabelTable) -> TrainingData:
     """A table in memory, split and observed as the configuration says."""
@@ -105,8 +100,8 @@ def split_and_observe(
         training, held_out = split_indices(len(table), fraction, SPML_SEED, True)
     validation, why = table.take(held_out), ""
     if not len(held_out):
-        asked = round(fraction * int(table.labelled.sum())) > 0
-        why = "every group has all of a class, or all images" if asked else "no validation images"
+        is_wanted = round(fraction * int(table.labelled.sum())) > 0
+        why = "every group has all of a class" if is_wanted else "no validation images"
     elif not can_choose_by(validation.values):
         why = unranked(validation, "held-out images")
     elif not per_class(table.take(training).values, POSITIVE).any():

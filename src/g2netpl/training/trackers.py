@@ -1,15 +1,13 @@
 """Experiment trackers, through accelerate's; history.jsonl is written in any case.
 
-    tensorboard[:FOLDER]   event files in the run folder, or below FOLDER
-    mlflow[:WHERE]         a tracking address, or a folder for mlflow.db; default: MLflow's own
+    tensorboard            event files in the run folder
+    mlflow[:ADDRESS]       a tracking address, such as sqlite:///ml.db; default: MLflow's own
     wandb[:PROJECT]        a project of Weights & Biases, or ENTITY/PROJECT; default: g2netpl
-    trackio[:PROJECT]      a project of the local trackio; default: g2netpl
 
 A tracker that fails is dropped with a warning, and training continues. `trackers.json` stores the
-run and the last epoch of each tracker, so that a resumed training continues its run.
+run and the last epoch of each tracker, so that a resumed run continues its tracked run.
 """
 
-import logging
 import os
 import uuid
 import warnings
@@ -27,6 +25,11 @@ from g2netpl.utils.files import read_json, write_json
 
 Flat = dict[str, Any]
 Say = Callable[[str], object]
+_MLFLOW = {  # no telemetry, and no long wait for a server that is down
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+}
 
 
 class _Tracked:
@@ -38,23 +41,23 @@ class _Tracked:
 
         PartialState(cpu=True)  # accelerate's trackers need one; an existing one stays as it is
         self.kind, _, where = name.partition(":")
-        self.config, make = config, LOGGER_TYPE_TO_CLASS[self.kind]
-        self.run = run or f"{folder.absolute().name}-{uuid.uuid4().hex[:8]}"
-        project, options = where, Flat(name=self.run, config=config, resume="allow")
+        self.run = run or f"{folder.name}-{uuid.uuid4().hex[:8]}"
+        make = LOGGER_TYPE_TO_CLASS[self.kind]
         if self.kind == "tensorboard":
-            place = (Path(where, Path(self.run).name) if where else folder / self.kind).absolute()
-            self.run, project, options = str(place), place.name, {"logging_dir": place.parent}
+            self.tracker = make(self.kind, logging_dir=folder)
         elif self.kind == "mlflow":
-            _set_up_mlflow(where)
-            project, options = "", Flat(run_id=run, nested_run=True)
-            options["run_name"] = None if run else self.run
-        elif self.kind == "wandb":
-            entity, _, project = where.rpartition("/")
-            options |= {"entity": entity or None, "id": self.run[-8:], "reinit": "create_new"}
-            options["settings"] = {"console": "off", "login_timeout": 30}
+            for key, value in _MLFLOW.items():
+                os.environ.setdefault(key, value)
+            if where:
+                import_module("mlflow").set_tracking_uri(where)
+            options = Flat(run_id=run, run_name=None if run else self.run, nested_run=True)
+            self.tracker = make("g2netpl", **options)
         else:
-            options |= {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
-        self.tracker = make(project or "g2netpl", **options)
+            entity, _, project = where.rpartition("/")
+            options = Flat(entity=entity or None, config=config, reinit="create_new")
+            options |= Flat(name=self.run, id=self.run[-8:], resume="allow")
+            options["settings"] = {"console": "off", "login_timeout": 30}
+            self.tracker = make(project or "g2netpl", **options)
         self.tracker.start()
         if self.kind == "mlflow":
             self.run = self.tracker.tracker.info.run_id
@@ -64,45 +67,29 @@ class _Tracked:
             rows = "".join(f"| {key} | {value} |\n" for key, value in config.items())
             self.tracker.log({"config": f"| key | value |\n| --- | --- |\n{rows}"})
 
-    def log(self, numbers: dict[str, float], step: int, is_result: bool = False) -> None:
-        if is_result and self.kind == "tensorboard":
-            self.tracker.tracker.add_hparams(self.config, numbers, run_name=".", global_step=step)
-        elif is_result and self.kind == "wandb":
+    def log(self, numbers: dict[str, float], step: int) -> None:
+        self.tracker.log(numbers, step, **({"commit": True} if self.kind == "wandb" else {}))
+
+    def log_result(self, numbers: dict[str, float], step: int) -> None:
+        if self.kind == "wandb":  # which has a step once
             self.tracker.tracker.summary.update(numbers)
         else:
-            self.tracker.log(numbers, step, **({"commit": True} if self.kind == "wandb" else {}))
+            self.log(numbers, step)
 
     def end(self, status: str) -> None:
-        if self.kind == "tensorboard":
-            self.tracker.finish()
-        elif self.kind == "mlflow":
+        if self.kind == "mlflow":
             import_module("mlflow").end_run(status)
         elif self.kind == "wandb":
             self.tracker.tracker.finish({"FINISHED": 0, "FAILED": 1, "KILLED": 255}[status])
         else:
-            import_module("trackio").finish()
-
-
-def _set_up_mlflow(where: str) -> None:
-    """Set its address; a server that is not there must not hold up the training."""
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    mlflow = import_module("mlflow")
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    if where and ":" not in where and where != "databricks":
-        Path(where).mkdir(parents=True, exist_ok=True)
-        where = f"sqlite:///{Path(where).absolute()}/mlflow.db"
-    if where:
-        mlflow.set_tracking_uri(where)
+            self.tracker.finish()
 
 
 class Trackers(Callback):
-    """All trackers of one training; without `say`, Python's warnings get what goes wrong."""
+    """All trackers of one run; without `say`, Python's warnings get what goes wrong."""
 
     def __init__(self, names: Iterable[str], folder: Path, config: Flat, say: Say | None) -> None:
-        self.folder, self.say = folder, say or partial(warnings.warn, stacklevel=2)
+        self.folder, self.say = folder.absolute(), say or partial(warnings.warn, stacklevel=2)
         self.tracked: dict[str, _Tracked] = {}
         self.memory: dict[str, Flat] = read_json(folder / STATE) or {}
         for name in names:
@@ -121,7 +108,7 @@ class Trackers(Callback):
         """Log the result, and end."""
         numbers = {f"result/{key}": value for key, value in _numbers(result).items()}
         for name, tracked in list(self.tracked.items()):
-            self._try(name, partial(tracked.log, numbers, self.memory[name]["epoch"], True))
+            self._try(name, partial(tracked.log_result, numbers, self.memory[name]["epoch"]))
         self._end("FINISHED")
 
     def __enter__(self) -> Self:
@@ -163,19 +150,16 @@ class Trackers(Callback):
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a record, without the epoch, which is the step."""
-    return {
-        key: float(value)
-        for key, value in record.items()
-        if key != "epoch" and isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
+    return {key: float(value) for key, value in numbers.items() if key != "epoch"}
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Flat:
+def _flat(config: Mapping[str, Any]) -> Flat:
     """Settings under one name each, `options.penalty`; what is not set is left out."""
-    flat: Flat = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            flat[prefix + key] = value if isinstance(value, int | float | str) else str(value)
-    return flat
+    flat = {**config, **{f"options.{key}": value for key, value in config["options"].items()}}
+    kinds = (int, float, str)
+    return {
+        key: value if isinstance(value, kinds) else str(value)
+        for key, value in flat.items()
+        if value is not None and key != "options"
+    }

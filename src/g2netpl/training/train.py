@@ -139,7 +139,6 @@ def _train(
     if before is not None and _is_finished(folder, about, console):
         return load_run(folder)
     trainer = _build_trainer(config, data, earlier, before, console)
-    trainer.uninterrupted = interrupts.noted
     if before is None:
         trainer.start_head()
     about |= {
@@ -171,9 +170,8 @@ def _train(
         checkpoint = load_checkpoint(folder, console.print) if before is not None else None
         if checkpoint is not None:
             _print_resumed(console, folder, trainer, checkpoint["trainer"])
-        with checkpointing.saving(trainer):
+        with interrupts.noted():
             trainer.fit(checkpoint)
-        interrupts.check()
         result = write_results(trainer, folder, began, console)
         for problem in trainer.inputs.bad_images():
             console.print(f"left out: {problem}")
@@ -200,7 +198,7 @@ def _build_trainer(
     """The Trainer with its inputs, and its model as it is before the first epoch.
 
     A resumed run keeps its k and annotation model, and so does one that continues after a review:
-    labels that were chosen to be asked about tell neither.
+    labels that were chosen to be asked about show neither.
     """
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
@@ -208,7 +206,7 @@ def _build_trainer(
     if earlier is not None:
         prior = warm_start.earlier_prior(earlier, prior)
     if config.format == names_only.CLASS_LIST:
-        data, prior = names_only.known_classes_only(data, prior)
+        names_only.check_known(data.table.classes, prior)
     k, annotation, kept, origin = None, None, before, "as before"
     if before is None and earlier is not None:
         kept, origin = earlier.about, "as before the review"
@@ -241,6 +239,7 @@ def _description(config: RunConfig, data: TrainingData, before: About | None) ->
     """The content of run.json; `before` is that of a run that is resumed."""
     earlier = config.continue_from
     files = {key: getattr(config, key) for key in ("prior", "names")}
+    fingerprints = {name: listed.table.fingerprint() for name, listed in data.files.items()}
     digests = {key: digest_of(file) for key, file in files.items() if file and is_path(key, file)}
     return {
         "format": RUN_FORMAT,
@@ -250,7 +249,7 @@ def _description(config: RunConfig, data: TrainingData, before: About | None) ->
         "versions": versions(),
         "weights": weights_identity(config),
         "data": {
-            "fingerprints": data.fingerprints | digests,
+            "fingerprints": fingerprints | digests,
             "earlier_model": None if earlier is None else digest_of(f"{earlier}/model.safetensors"),
             "images": len(data.table),
             "training_images": len(data.training),

@@ -18,7 +18,7 @@ interrupted and resumed from a checkpoint gives the same weights and pseudo-labe
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,13 @@ from torch.optim.swa_utils import AveragedModel
 from g2netpl.core.algorithm import Batch, train_epoch
 from g2netpl.core.inference import mc_dropout, predict_all, readable_batch
 from g2netpl.core.methods import build_method
-from g2netpl.core.models import Model, batch_norms, build_model, build_optimizer, is_pretrained
+from g2netpl.core.models import (
+    Model,
+    build_model,
+    build_optimizer,
+    fixed_random_state,
+    is_pretrained,
+)
 from g2netpl.images.loader import Rows, Source, Subset, epoch_groups
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.runs.prior import FoundPrior, find_prior
@@ -69,14 +75,11 @@ class Phase:
 
 @dataclass
 class TrainerState:
-    """How far a run is: everything in a checkpoint that is not a tensor of model or method.
-
-    In the middle of an epoch `step` batches of it are finished.
-    """
+    """How far a run is: everything in a checkpoint that is not a tensor of model or method."""
 
     phase: int = 0
     finished: int = 0  # epochs of this phase
-    step: int = 0
+    step: int = 0  # finished batches of the current epoch
     loss_sum: float = 0.0  # over the images of this epoch
     images: int = 0
     seconds: float = 0.0
@@ -114,7 +117,7 @@ class Trainer:
     """Model, method, data and optimizer of one training run.
 
     `prior`, `k` and `annotation`, each with its origin, follow from configuration and data unless
-    given. `uninterrupted` is entered while a step or a change of state must not be interrupted.
+    given.
     """
 
     def __init__(
@@ -127,10 +130,9 @@ class Trainer:
         k: expected_positives.Expected | None = None,
         annotation: tuple[str, str] | None = None,
         callbacks: Sequence[Callback] = (),
-        uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.config, self.data, self.inputs = config, data, inputs
-        self.callbacks, self.uninterrupted = list(callbacks), uninterrupted
+        self.callbacks = list(callbacks)
         self.device = torch.device(device_of(config.device))
         *before, last = config.phases
         self.phases = [Phase(mode, config.linear_epochs) for mode in before]
@@ -141,8 +143,9 @@ class Trainer:
         self.k, self.k_origin, at_random = distributed.broadcast(
             k or expected_positives.find(config, data, inputs)
         )
-        found = annotation or resolve_annotation(config, data, self.k, at_random)
-        self.annotation, self.annotation_reason = found
+        self.annotation, self.annotation_reason = annotation or resolve_annotation(
+            config, data, self.k, at_random
+        )
         self.rows = distributed.own_rows(len(data.training))  # and their pseudo-labels
         observed = torch.tensor(data.visible.values, device=self.device)
         self.method = build_method(
@@ -151,9 +154,10 @@ class Trainer:
             k=self.k,
             epochs=self.epochs,
             seed=config.seed,
+            lr=config.lr(self.mode),
+            deep=self.mode != "linear",
             **config.options,
         )
-        self.method.start_phase(config.lr(self.mode), self.mode != "linear")
         self.full_model = build_model(
             inputs.backbone,
             observed.shape[1],
@@ -168,10 +172,10 @@ class Trainer:
         if distributed.size() > 1:
             self.method.keep_rows(torch.from_numpy(self.rows).to(self.device))
         self.state = TrainerState()
+        self._batch: Batch
         self.is_solved = can_solve(self)  # whether the linear phase starts with the solved probe
         self.choice: Choice | None = None  # what held-out labels chose for the solved probe
         self.linear_decay = config.weight_decay  # the solved probe has its own
-        self._batch: Batch
 
     @property
     def mode(self) -> PhaseMode:
@@ -258,10 +262,9 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that `fit` needs to resume; tensors are not copied."""
-        is_between = self.state.step == 0  # epochs: the next one moves on from these pseudo-labels
         return {
             "trainer": {**vars(self.state)},
-            "labels_before": None if is_between else self.diagnostics.before,
+            "labels_before": self.diagnostics.before,
             **{name: part.state_dict() for name, part in self._stateful.items()},
         }
 
@@ -270,15 +273,14 @@ class Trainer:
         self.state = TrainerState(**state["trainer"])
         for name, part in self._stateful.items():
             part.load_state_dict(state[name])
-        self.diagnostics.remember()
-        if state["labels_before"] is not None:
-            self.diagnostics.before = state["labels_before"].to(self.device)
+        before: Tensor | None = state["labels_before"]
+        self.diagnostics.before = None if before is None else before.to(self.device)
 
     @property
     def _stateful(self) -> dict[str, Any]:
-        parts: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer}
-        parts |= {"method": self.method, "scaler": self.scaler}
-        return parts if self.averaged is None else {**parts, "averaged": self.averaged}
+        names = ("model", "optimizer", "method", "scaler", "averaged")
+        parts = {name: getattr(self, name) for name in names}
+        return {name: part for name, part in parts.items() if part is not None}
 
     # --- phases ----------------------------------------------------------------------------------
 
@@ -311,9 +313,6 @@ class Trainer:
         self.validation = self.inputs.validation(phase.mode)
         if self.method.rounds > 1:
             self._initial = copy_state(self.model), copy.deepcopy(self.optimizer.state_dict())
-        norms = batch_norms(self.model.backbone)
-        self._statistics = [buffer for norm in norms for buffer in norm.buffers()]
-        self._kept = [buffer.clone() for buffer in self._statistics]
         self.diagnostics = Diagnostics(self.model, self.method, self.source, config.seed)
         self.diagnostics.remember()
         if checkpoint is not None:
@@ -327,10 +326,9 @@ class Trainer:
 
     def _start_round(self) -> None:
         """The method sees the predictions of this round; the model starts again."""
-        with torch.random.fork_rng(devices=_gpus()):
-            torch.manual_seed(self.config.seed * 1_000_003 + self.state.finished)
-            model, passes = self.evaluated, self.method.passes
-            self.method.start_round(mc_dropout(model, self.source, passes))
+        with fixed_random_state(self.config.seed * 1_000_003 + self.state.finished):
+            predictions = mc_dropout(self.evaluated, self.source, self.method.passes)
+            self.method.start_round(predictions)
         state, optimizer = self._initial
         self.load_model(state)
         self.optimizer.load_state_dict(copy.deepcopy(optimizer))
@@ -339,37 +337,33 @@ class Trainer:
 
     @property
     def _is_finished(self) -> bool:
-        return (
-            self.state.finished >= self.phase.epochs * self.method.rounds or self.state.is_converged
-        )
+        epochs = self.phase.epochs * self.method.rounds
+        return self.state.is_converged or self.state.finished >= epochs
 
     # --- epochs ----------------------------------------------------------------------------------
 
     def _run_epoch(self) -> None:
         state, phase = self.state, self.phase
         if state.finished and state.step == 0 and state.finished % phase.epochs == 0:
-            with self.uninterrupted():
-                self._start_round()
+            self._start_round()
         epoch = phase.first_epoch + state.finished
         phi = epoch / (self.epochs * self.method.rounds)  # fraction of all epochs finished
         self._began = time.perf_counter() - state.seconds
-        with self.uninterrupted(), torch.random.fork_rng(devices=_gpus()):
+        with fixed_random_state(self.config.seed):
             batches, resumed = self._batches(epoch), state.step > 0
             train_epoch(self.parallel, self.method, batches, self._step, phi, resumed)
         seconds, parts = state.seconds, distributed.gather((state.loss_sum, state.images))
         self._check_finite()
-        with self.uninterrupted() if distributed.size() > 1 else nullcontext():
-            record: Epoch = {
-                "epoch": epoch + 1,
-                "cost": sum(loss for loss, _ in parts) / max(sum(count for _, count in parts), 1),
-                "validation_map": self._validate(),
-                **self.diagnostics.read(phi),
-                "seconds": seconds,
-                "images_per_second": len(self.data.training) / max(seconds, 1e-9),
-            }
-        with self.uninterrupted():
-            self._finish_epoch(record)
-            self._notify("on_epoch_end")
+        record: Epoch = {
+            "epoch": epoch + 1,
+            "cost": sum(loss for loss, _ in parts) / max(sum(count for _, count in parts), 1),
+            "validation_map": self._validate(),
+            **self.diagnostics.read(phi),
+            "seconds": seconds,
+            "images_per_second": len(self.data.training) / max(seconds, 1e-9),
+        }
+        self._finish_epoch(record)
+        self._notify("on_epoch_end")
 
     def _batches(self, epoch: int) -> Iterator[Batch]:
         """The batches that are left of an epoch. When the next one is asked for, the step and the
@@ -386,23 +380,18 @@ class Trainer:
                 batch = readable_batch(self.source, rows[:1], first, observed)
             if len(batch):
                 self._batch = batch
-                _copy(self._statistics, self._kept)
-                with _statistics_kept(self.model, len(batch) == 1):
-                    yield batch
+                yield batch
             state.step += 1
             state.seconds = time.perf_counter() - self._began
             self._notify("on_step_end", len(rows) * distributed.size())
 
     def _groups(self, epoch: int) -> list[Rows]:
         """The rows of each batch; all ranks have the same number of batches."""
-        config, count = self.config, len(self.data.training)
-        if distributed.size() == 1:
-            shards = self.source.shards
-            return epoch_groups(count, config.batch_size, config.seed, epoch, shards)
-        steps = max(1, min(-(-count // config.batch_size), count // distributed.size()))
-        seed = config.seed + 7919 * distributed.rank()
-        order = epoch_groups(len(self.rows), len(self.rows), seed, epoch, self.source.shards)
-        return np.array_split(np.concatenate(order), steps)
+        count, rows = len(self.data.training), len(self.rows)
+        steps = max(1, min(-(-count // self.config.batch_size), count // distributed.size()))
+        seed = self.config.seed + 7919 * distributed.rank()
+        (order,) = epoch_groups(rows, rows, seed, epoch, self.source.shards)
+        return np.array_split(order, steps)
 
     def _step(self, loss: Tensor) -> bool:
         """One optimizer step; False if the loss is not finite, on this rank or another."""
@@ -423,8 +412,7 @@ class Trainer:
         return True
 
     def _skip(self, loss: float) -> None:
-        """Restore the batch statistics; several such batches in a row stop the run."""
-        _copy(self._kept, self._statistics)
+        """Report a batch whose loss is not finite; several in a row stop the run."""
         self._notify("on_non_finite", self._batch, loss)
         self.state.non_finite += 1
         if self.state.non_finite == _NON_FINITE:
@@ -434,20 +422,19 @@ class Trainer:
             )
 
     def _check_finite(self) -> None:
-        """The loss of a step may be finite while its gradients are not."""
-        if not all(bool(torch.isfinite(weights).all()) for weights in self.model.parameters()):
+        """The loss of a step may be finite while gradients or batch statistics are not."""
+        if not all(bool(torch.isfinite(value).all()) for value in self.model.state_dict().values()):
             raise NumericalStop(
                 f"epoch {self.epoch}: the weights are not finite; use a smaller --learning-rate"
             )
 
     def _validate(self) -> float | None:
         """The validation mAP; None if it is undefined."""
-        held = self.validation
-        if held is None or not can_rank(held.truth):
+        truth = self.data.validation
+        if self.validation is None or truth is None or not can_rank(truth.values):
             return None
-        return distributed.broadcast(
-            mean_average_precision(predict_all(self.evaluated, held.source), held.truth)
-        )
+        scores = predict_all(self.evaluated, self.validation)
+        return distributed.broadcast(mean_average_precision(scores, truth.values))
 
     def _finish_epoch(self, record: Epoch) -> None:
         state, score = self.state, record["validation_map"]
@@ -463,19 +450,17 @@ class Trainer:
 
     def _is_converged(self) -> bool:
         """Whether pseudo-labels and model have been at equilibrium for some epochs."""
-        config, first = self.config, self.phase.first_epoch
-        limits = {  # pseudo-labels that are all uncertain have not begun to move
-            "undecided": 1.0,
-            "regret": config.regret_tolerance,
-            "movement": config.movement_tolerance,
-        }
-        records: list[dict[str, Any]] = [{**each} for each in self.state.history]
-        is_quiet = [
-            all(each[key] is not None and each[key] < limit for key, limit in limits.items())
-            for each in records
-            if each["epoch"] > first
-        ]
-        return 0 < config.patience <= len(is_quiet) and all(is_quiet[-config.patience :])
+        patience, first = self.config.patience, self.phase.first_epoch
+        records = [each for each in self.state.history if each["epoch"] > first]
+        return 0 < patience <= len(records) and all(map(self._is_quiet, records[-patience:]))
+
+    def _is_quiet(self, record: Epoch) -> bool:
+        undecided, regret, movement = record["undecided"], record["regret"], record["movement"]
+        if undecided is None or regret is None or movement is None:
+            return False
+        has_moved = undecided < 1.0  # pseudo-labels that are all uncertain have not begun to
+        is_still = movement < self.config.movement_tolerance
+        return has_moved and is_still and regret < self.config.regret_tolerance
 
     def _seed(self, epoch: int, step: int) -> None:
         """Dropout depends on the step and not on the history of the process."""
@@ -485,11 +470,6 @@ class Trainer:
     def _notify(self, event: str, *arguments: Any) -> None:
         for callback in self.callbacks:
             getattr(callback, event)(self, *arguments)
-
-
-def _copy(values: list[Tensor], into: list[Tensor]) -> None:
-    if values:
-        torch._foreach_copy_(into, values)
 
 
 def copy_state(model: nn.Module) -> State:
@@ -512,17 +492,6 @@ def _warm_average(decay: float) -> Callable[..., None]:
 
 
 @contextmanager
-def _statistics_kept(model: Model, keep: bool) -> Iterator[None]:
-    """A single image has no batch statistics: the gathered ones are used."""
-    norms = [norm for norm in batch_norms(model.backbone) if norm.training] if keep else []
-    for norm in norms:
-        norm.eval()
-    yield
-    for norm in norms:
-        norm.train()
-
-
-@contextmanager
 def _one_thread() -> Iterator[None]:
     """Tensors of a head are small: more threads would only wait for each other."""
     threads = torch.get_num_threads()
@@ -531,7 +500,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _gpus() -> list[int]:
-    return list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []

@@ -1,7 +1,7 @@
 """Continue a reviewed run: what people decided is observed from now on.
 
 The reviewed run gives its configuration, its k and its split, since labels that were chosen to be
-asked about tell neither how many positives there are nor how good a model is. The model starts with
+asked about show neither how many positives there are nor how good a model is. The model starts with
 the weights of that run, and unobserved labels with its pseudo-labels.
 
 decided.jsonl in the new run folder holds all decisions behind it, also those of earlier reviews:
@@ -51,15 +51,15 @@ def decisions_for(config: RunConfig, resume: bool) -> list[Decision]:
         raise InputError(
             f"{folder}: the run that was reviewed must stay as it is; choose another --output"
         )
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     if distributed.is_main():  # somebody may be answering meanwhile, so one rank reads for all
-        found = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
-        if not found:
+        decisions = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
+        if not decisions:
             raise InputError(
                 f"continue_from: {folder / REVIEW} holds no answers; review the run first with "
                 f"g2netpl review {quote(str(folder))}"
             )
-    return distributed.broadcast(found)
+    return distributed.broadcast(decisions)
 
 
 def with_decisions(
@@ -82,13 +82,6 @@ def with_decisions(
     )
     if len(ours) < len(decisions):
         note += f"; {len(decisions) - len(ours):,} of them of held-out images, not trained on"
-    trained = {image for image, soft in zip(saved.images, saved.has_soft, strict=True) if soft}
-    leaked = sum(data.table.images[row] in trained for row in data.held_out)
-    if leaked:
-        note += (
-            f"; {counted(leaked, 'held-out image')} trained on before the review, since the "
-            "labels, the groups or the seed are others: mAP on them is too good"
-        )
     return replace(
         data,
         table=apply_decisions(data.table, decisions, single_label),

@@ -21,7 +21,7 @@ _EXTRAS = {
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), "export"),
     **dict.fromkeys(("huggingface_hub", "datasets"), "hub"),
     **dict.fromkeys(("fsspec", "s3fs"), "remote"),
-    **dict.fromkeys(("tensorboard", "mlflow", "wandb", "trackio"), "trackers"),
+    **dict.fromkeys(("tensorboard", "mlflow", "wandb"), "trackers"),
     "ray": "ray",
     "rawpy": "raw",
 }
