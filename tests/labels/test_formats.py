@@ -162,7 +162,7 @@ def test_names_that_no_file_can_hold_are_not_written(tmp_path, name, images, cla
         ("csv", ("a",), ("tags", "absent"), "would be read as a column of tags"),
         ("csv", ("a",), (" cat",), "begins or ends with a space"),
         ("parquet", ("a",), ("label",), "would be read as a column of tags"),
-        ("parquet", ("a",), ("image",), "cannot be called 'image'"),
+        ("parquet", ("a",), ("image",), "would be read as another column"),
         ("tags", ("a",), ("a ",), "cannot be a tag"),
         ("photo-tags", ("a.jpg",), ("a|b",), "cannot be a keyword"),
         ("photo-tags", ("a.jpg",), ("cat ",), "cannot be a keyword"),

@@ -397,6 +397,6 @@ def test_files_are_found_by_what_people_write(tmp_path):
 @pytest.mark.parametrize("name", ["=a.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
 def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
     table = LabelTable((name,), ("cat",), np.array([[1]]))
-    with pytest.raises(InputError, match="cannot stand in a workbook as it is"):
+    with pytest.raises(InputError, match="cannot be in a workbook as it is"):
         write_labels(table, tmp_path / "x.xlsx")
     assert not list(tmp_path.iterdir())

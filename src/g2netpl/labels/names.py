@@ -8,7 +8,6 @@ anywhere else.
 
 import os
 import re
-import string
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,9 +17,6 @@ from g2netpl.utils.errors import InputError, counted
 
 _IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
 _UPLOAD = re.compile(r"[0-9a-f]{8}-([^/]+)")
-_MARKS = "/. \n"
-_SIMPLE = f"{string.ascii_letters}{string.digits}_-{_MARKS}".encode()
-_PAIRS = [f"{one}{other}".encode() for one in _MARKS for other in _MARKS]
 _ZEROS = re.compile(r"^0+(?=\d+(\.[^.]*)?$)")  # before a name that is a number
 
 
@@ -37,9 +33,9 @@ def name_problem(name: str) -> str | None:
         return "the name contains a NUL character or a carriage return"
     if "://" in name:
         return "expected a file name, not an address"
-    if name[0] in "/\\" or (len(name) > 1 and name[1] == ":" and name[0].isalpha()):
+    if name[0] in "/\\" or (name[1:2] == ":" and name[0].isalpha()):
         return "leads out of the image folder; expected a name relative to it"
-    if ".." in name.replace("\\", "/").split("/"):
+    if ".." in name and ".." in name.replace("\\", "/").split("/"):
         return "leads out of the image folder ('..')"
     return None
 
@@ -51,25 +47,9 @@ def plain_name(name: str) -> str:
     return name
 
 
-def plain_names(names: list[str]) -> list[str]:
+def plain_names(names: Iterable[str]) -> list[str]:
     """Image names as all readers give them: plain, and in NFC."""
-    if _are_simple(names):
-        return names
     return [normalize_name(plain_name(name)) for name in names]
-
-
-def odd_names(names: Sequence[str]) -> dict[int, str]:
-    """The places of names that must not be looked for, and why."""
-    if _are_simple(names):
-        return {}
-    found = ((place, name_problem(name)) for place, name in enumerate(names))
-    return {place: problem for place, problem in found if problem is not None}
-
-
-def _are_simple(names: Sequence[str]) -> bool:
-    """Whether all names hold letters, digits and single marks between them: seen at a glance."""
-    content = "\n".join(["", *names, ""]).encode("utf-8", "replace")
-    return not content.translate(None, _SIMPLE) and not any(pair in content for pair in _PAIRS)
 
 
 def stored_name(name: str) -> str:

@@ -30,9 +30,8 @@ from torch import Tensor
 
 from g2netpl.images.features import compute_rows
 from g2netpl.images.loader import ImageSource, Rows
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, parse_json
 from g2netpl.labels.io.options import class_problem
-from g2netpl.labels.io.text import parse_json
 from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.thresholds import Number, Thresholds
 from g2netpl.utils.arrays import Scores

@@ -18,9 +18,8 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from g2netpl.labels.io.build import long_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, beginning, read_json
 from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
-from g2netpl.labels.io.text import beginning, read_json
 from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.table import NEGATIVE, POSITIVE, IndexArray, LabelTable, per_image
 from g2netpl.utils.files import write_text

@@ -19,9 +19,8 @@ from g2netpl.labels.io import photo_tags, tables
 from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.columns import TAG_HEADERS
 from g2netpl.labels.io.frames import sheet_of_frame
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, numbered_lines
 from g2netpl.labels.io.options import ReadOptions, silent_classes
-from g2netpl.labels.io.text import numbered_lines
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.paths import list_images
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable

@@ -24,10 +24,9 @@ from pyarrow.parquet import read_schema
 
 from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.io.frames import PARQUET_ENDINGS, sheet_of_frame
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, read_json
 from g2netpl.labels.io.options import ReadOptions, in_class_order
 from g2netpl.labels.io.tables import read_sheet
-from g2netpl.labels.io.text import read_json
 from g2netpl.labels.names import normalize_name, plain_name
 from g2netpl.labels.paths import SUFFIXES, ending_of
 from g2netpl.labels.table import LabelTable
@@ -65,7 +64,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     known = data.class_names(data.labels) or options.classes
     sheet = sheet_of_frame(data.frame(options), path, data.issues)
     of_table = replace(options, image_column=data.image, tags_column=data.labels, classes=known)
-    return in_class_order(read_sheet(sheet, of_table, data.images()), options, str(path))
+    return in_class_order(read_sheet(sheet, of_table), options, str(path))
 
 
 def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False) -> LabelTable:

@@ -96,7 +96,6 @@ FORMATS: dict[str, Format] = {
         "Parquet in either shape of the CSV files",
         *(".parquet", ".pq"),
         can_read=tables.is_parquet,
-        write=tables.write_parquet,
     ),
     "coco": _format(coco, _COCO, ".json", lists_all=True),
     "label-studio": _format(label_studio, "Label Studio's tasks, JSON"),

@@ -22,10 +22,9 @@ import pandas as pd
 from pydantic import AliasChoices, BaseModel, Field, model_validator
 
 from g2netpl.labels.io.build import LABELS, long_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, beginning, read_json
 from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.tables import names_of
-from g2netpl.labels.io.text import beginning, read_json
 from g2netpl.labels.names import FileIndex, plain_name, plain_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable

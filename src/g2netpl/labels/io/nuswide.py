@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl.labels.io.build import wide_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, numbered_lines, read_text
 from g2netpl.labels.io.options import ReadOptions, check_classes, read_classes
-from g2netpl.labels.io.text import numbered_lines, read_text
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelMatrix, LabelTable, check_size
 from g2netpl.utils.errors import InputError

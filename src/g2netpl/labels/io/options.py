@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.text import numbered_lines
+from g2netpl.labels.io.issues import Issues, numbered_lines
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, per_class
 from g2netpl.utils.errors import InputError, closest, did_you_mean

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from g2netpl.labels.io.build import wide_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, read_bytes
 from g2netpl.labels.io.options import ReadOptions, check_classes
-from g2netpl.labels.io.text import read_bytes
 from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size
 from g2netpl.utils.arrays import first_line

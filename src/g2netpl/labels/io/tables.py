@@ -8,10 +8,8 @@ that must stay together in a split. `absent = negative` is for tags known to be 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from g2netpl.labels.io.build import (
@@ -45,9 +43,8 @@ from g2netpl.labels.io.frames import (
     open_sheet,
     sheet_of_frame,
 )
-from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues
+from g2netpl.labels.io.issues import Issue, Issues, beginning
 from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
-from g2netpl.labels.io.text import beginning
 from g2netpl.labels.io.writing import write_columns, write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size, per_class
 from g2netpl.utils.errors import InputError, listed
@@ -81,19 +78,14 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in PARQUET_ENDINGS and path.is_file()
 
 
-def open_table(path: Path, options: ReadOptions) -> Sheet:
-    """The cells of any file of a table."""
-    return open_sheet(path, Issues(), options.encoding, "; separate tags by ';' or '|'")
-
-
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read a table of any kind; issues name the line or row."""
-    return read_sheet(open_table(path, options), options)
+    return read_sheet(open_sheet(path, Issues(), options.encoding), options)
 
 
 def read_tags(path: Path, options: ReadOptions) -> LabelTable:
     """The same of a file that must have a column of tags."""
-    sheet = open_table(path, options)
+    sheet = open_sheet(path, Issues(), options.encoding)
     if not find_columns(sheet, options).tags:
         message = "expected a header 'image,labels' or 'image,tags', got "
         message += f"{','.join(sheet.header)[:80]!r}; --tags-column NAME names the tags"
@@ -108,16 +100,13 @@ def read_frame(frame: pd.DataFrame, options: ReadOptions) -> LabelTable:
     return read_sheet(sheet_of_frame(frame, "data frame", Issues()), options)
 
 
-def read_sheet(
-    sheet: Sheet, options: ReadOptions, images: Sequence[str] | None = None
-) -> LabelTable:
-    """The labels in a table; `images` are the names if no column has them as text."""
+def read_sheet(sheet: Sheet, options: ReadOptions) -> LabelTable:
+    """The labels in a table."""
     columns = find_columns(sheet, options)
-    names, notes = image_names(sheet, columns.image) if images is None else (list(images), [])
+    names, notes = image_names(sheet, columns.image)
     groups: dict[str, str] = {}
     if columns.group is not None:
-        cells = sheet.texts(columns.group).to_pylist()
-        groups = group_of(names, cells, sheet.where, sheet.issues)
+        groups = group_of(names, sheet.texts(columns.group), sheet.where, sheet.issues)
     read = _read_tags if columns.tags else _read_wide
     return with_groups_of(read(sheet, columns, names, options, [*columns.notes, *notes]), groups)
 
@@ -132,19 +121,23 @@ def _read_wide(
     values = np.empty((len(names), len(classes)), dtype=np.int8)
     odd: dict[str, str] = {}  # a cell of each column that holds other things than labels
     for column, (place, name) in enumerate(zip(columns.classes, classes, strict=True)):
-        values[:, column] = labels = _labels(sheet.cells[place])
+        codes, cells = pd.factorize(sheet.cells[place])
+        texts = [cell_text(cell) for cell in cells]
+        known = [_NO_LABEL if (label := label_of(text)) is None else label for text in texts]
+        labels = np.array([*known, UNOBSERVED], dtype=np.int8)[codes]  # -1 is a missing cell
         rows = np.flatnonzero(labels == _NO_LABEL)
-        texts = [cell_text(cell) for cell in sheet.cells[place].iloc[rows[:MOST_ISSUES]]]
         if len(rows) > np.count_nonzero(labels != UNOBSERVED) - len(rows):
-            odd[name] = texts[0]
-            continue
-        for row, text in zip(rows.tolist(), texts, strict=False):
-            message = f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got "
-            issues.add(sheet.where(row), "cell", f"{message}{text[:40]!r}", name)
+            odd[name] = texts[codes[rows[0]]]
+        else:
+            for row in rows.tolist():
+                message = f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got "
+                message += repr(texts[codes[row]][:40])
+                issues.add(sheet.where(row), "cell", message, name)
+        values[:, column] = labels
     issues.add_names(names, sheet.where)
+    issues.sort(key=lambda issue: int(issue.row or 0))
     if odd:
         issues.insert(0, _other_columns(sheet, odd, len(classes)))
-    issues.sort(key=lambda issue: int(issue.row or 0))
     is_minus_one = values == MINUS_ONE
     if options.minus_one is None and is_minus_one.any() and not (values == NEGATIVE).any():
         row, column = divmod(int(is_minus_one.argmax()), len(classes))
@@ -155,15 +148,6 @@ def _read_wide(
     return wide_table(
         names, classes, values, sheet.where, issues, options, sheet.header_place, notes
     )
-
-
-def _labels(column: "pd.Series[Any]") -> npt.NDArray[np.int8]:
-    """The labels in a column, _NO_LABEL for other cells."""
-    codes, cells = pd.factorize(column)
-    known = [label_of(cell_text(cell)) for cell in cells]
-    labels = [_NO_LABEL if label is None else label for label in known]
-    found: npt.NDArray[np.int8] = np.array([*labels, UNOBSERVED], dtype=np.int8)[codes]
-    return found  # where a code of -1, a missing cell, is unobserved
 
 
 def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
@@ -181,7 +165,7 @@ def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
 def _read_tags(
     sheet: Sheet, columns: Columns, names: list[str], options: ReadOptions, notes: list[str]
 ) -> LabelTable:
-    """The table of columns with tags."""
+    """One or several columns have tags."""
     marked = [(sheet.texts(place), POSITIVE) for place in columns.tags]
     if columns.absent is not None:
         marked.append((sheet.texts(columns.absent), NEGATIVE))
@@ -215,14 +199,14 @@ def read_groups(path: str | Path) -> dict[str, str]:
         raise InputError(f"{path}: no such file; --groups takes a CSV file image,group, or folder")
     sheet = open_sheet(path, issues)
     header = [name.lower() for name in sheet.header]
-    image = image_place(sheet, [place for place, name in enumerate(header) if name != GROUP])
+    places = [place for place, name in enumerate(header) if name != GROUP]
+    image = image_place(sheet, places, ReadOptions())
     if image is None or GROUP not in header:
         message = f"expected a header 'image,group', got {','.join(sheet.header)[:80]!r}"
         issues.stop(sheet.header_place, "header", message)
     names, _ = image_names(sheet, image)
     issues.add_names(names, sheet.where)
-    cells = sheet.texts(header.index(GROUP)).to_pylist()
-    groups = group_of(names, cells, sheet.where, issues)
+    groups = group_of(names, sheet.texts(header.index(GROUP)), sheet.where, issues)
     issues.raise_any()
     if not groups:
         raise InputError(f"{path}: no image has a group; expected names in the column 'group'")
@@ -233,12 +217,12 @@ def read_groups(path: str | Path) -> dict[str, str]:
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
-    """Write a column per class as CSV or a workbook; unobserved cells stay empty."""
+    """Write a column per class as CSV, a workbook or Parquet; unobserved cells stay empty."""
     _check_header(table, path)
-    cells = np.array([0, 1, None], dtype=object)[table.values]  # -1 is the last
-    names = zip(*({"image": table.images} | group_column(table)).values(), strict=True)
-    rows = ([*start, *row.tolist()] for start, row in zip(names, cells, strict=True))
-    write_rows(path, ["image", *group_column(table), *table.classes], rows)
+    names = {"image": table.images} | group_column(table)
+    cells = np.ma.masked_equal(table.values.T, UNOBSERVED)
+    kinds = dict.fromkeys(names, "text") | dict.fromkeys(table.classes, "int")
+    write_columns(path, kinds, [names | dict(zip(table.classes, cells, strict=True))])
     return []
 
 
@@ -256,18 +240,6 @@ def write_tags(table: LabelTable, path: Path) -> list[str]:
     return silent_classes(table)
 
 
-def write_parquet(table: LabelTable, path: Path) -> list[str]:
-    """Write a column per class as Parquet; unobserved is null."""
-    _check_header(table, path)
-    if "image" in table.classes:
-        raise InputError(f"{path}: a class cannot be called 'image' in Parquet")
-    names, values = {"image": table.images} | group_column(table), table.values.T
-    labels = dict(zip(table.classes, np.ma.masked_equal(values, UNOBSERVED), strict=True))
-    kinds = dict.fromkeys(names, "text") | dict.fromkeys(labels, "int")
-    write_columns(path, kinds, [{**names, **labels}])
-    return []
-
-
 def group_column(table: LabelTable) -> dict[str, Sequence[str]]:
     """The column of groups, if there are any."""
     return {} if table.groups is None else {GROUP: table.groups}
@@ -276,8 +248,10 @@ def group_column(table: LabelTable) -> dict[str, Sequence[str]]:
 def _check_header(table: LabelTable, path: Path) -> None:
     """Reject classes whose columns would be read as something else."""
     for name in table.classes:
-        if name.lower() == GROUP:
-            raise InputError(f"{path}: class {name!r} would be read as the column of groups")
+        if name == "image" or name.lower() == GROUP:
+            raise InputError(
+                f"{path}: class {name!r} would be read as the column of {name.lower()}s"
+            )
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     if is_tag_header(["image", *table.classes]):

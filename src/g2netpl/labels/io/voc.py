@@ -11,9 +11,8 @@ import pandas as pd
 from lxml import etree
 
 from g2netpl.labels.io.build import LABELS, long_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, numbered_lines, read_bytes
 from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
-from g2netpl.labels.io.text import numbered_lines, read_bytes
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError
