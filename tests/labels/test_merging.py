@@ -89,7 +89,7 @@ def test_a_list_of_classes_holds_for_all_files_and_makes_none_of_them_absent(fol
 
 @pytest.fixture
 def contradicting(folder):
-    (folder / "bob.csv").write_text("image,dog,cat\n3.jpg,1,\n1.jpg,1,0\n2.jpg,1,0\n")
+    (folder / "bob.csv").write_text("image,cat,dog\n3.jpg,,1\n1.jpg,0,1\n2.jpg,0,1\n")
     return ["alice.csv", "bob.csv"]
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.issues import Issues, beginning, read_json
-from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
+from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.table import NEGATIVE, POSITIVE, IndexArray, LabelTable, per_image
 from g2netpl.utils.files import write_text
@@ -91,7 +91,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     table = long_table(names, pd.concat(parts), where, issues, classes, absent)
     if absent == NEGATIVE:
         table = _annotated(table, path.stem, options)
-    return in_class_order(table, options, f"{path}: categories")
+    return table
 
 
 def _find(ids: list[Any], wanted: Sequence[Any], where: str, issues: Issues) -> IndexArray:

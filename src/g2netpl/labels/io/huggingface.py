@@ -25,7 +25,7 @@ from pyarrow.parquet import read_schema
 from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.io.frames import PARQUET_ENDINGS, sheet_of_frame
 from g2netpl.labels.io.issues import Issues, read_json
-from g2netpl.labels.io.options import ReadOptions, in_class_order
+from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.tables import read_sheet
 from g2netpl.labels.names import normalize_name, plain_name
 from g2netpl.labels.paths import SUFFIXES, ending_of
@@ -64,7 +64,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     known = data.class_names(data.labels) or options.classes
     sheet = sheet_of_frame(data.frame(options), path, data.issues)
     of_table = replace(options, image_column=data.image, tags_column=data.labels, classes=known)
-    return in_class_order(read_sheet(sheet, of_table), options, str(path))
+    return read_sheet(sheet, of_table)
 
 
 def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False) -> LabelTable:

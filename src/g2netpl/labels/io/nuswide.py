@@ -49,7 +49,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     lines = list(numbered_lines(path, issues))
     names = plain_names([text.replace("\\", "/") for _, text in lines])
     places = [f"{path}:{line}" for line, _ in lines]
-    issues.add_names(names, places.__getitem__)
     classes = _concepts(root, folder, ending, issues)
     if not names or not classes:
         raise InputError(f"{path}: expected image names, and Labels_<concept>{ending}.txt")
@@ -58,7 +57,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     values = np.column_stack([_column(file, len(names), issues) for file in files])
     if options.absent == "unobserved":
         values[values == NEGATIVE] = UNOBSERVED
-    return wide_table(names, classes, values, places.__getitem__, issues, options, str(path))
+    return wide_table(names, classes, values, places.__getitem__, issues)
 
 
 def _concepts(root: Path, folder: Path, ending: str, issues: Issues) -> list[str]:

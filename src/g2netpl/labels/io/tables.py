@@ -134,8 +134,6 @@ def _read_wide(
                 message += repr(texts[codes[row]][:40])
                 issues.add(sheet.where(row), "cell", message, name)
         values[:, column] = labels
-    issues.add_names(names, sheet.where)
-    issues.sort(key=lambda issue: int(issue.row or 0))
     if odd:
         issues.insert(0, _other_columns(sheet, odd, len(classes)))
     is_minus_one = values == MINUS_ONE
@@ -145,9 +143,10 @@ def _read_wide(
         message += "if -1 means negative, or --minus-one unobserved if it means unknown"
         issues.add(sheet.where(row), "meaning of -1", message, classes[column])
     values[is_minus_one] = NEGATIVE if options.minus_one == "negative" else UNOBSERVED
-    return wide_table(
-        names, classes, values, sheet.where, issues, options, sheet.header_place, notes
-    )
+    if options.absent == "negative" and (values == UNOBSERVED).any():
+        note = "--absent negative has no effect on a wide table: an empty cell means unknown"
+        notes = [*notes, note]
+    return wide_table(names, classes, values, sheet.where, issues, notes)
 
 
 def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
@@ -249,9 +248,7 @@ def _check_header(table: LabelTable, path: Path) -> None:
     """Reject classes whose columns would be read as something else."""
     for name in table.classes:
         if name == "image" or name.lower() == GROUP:
-            raise InputError(
-                f"{path}: class {name!r} would be read as the column of {name.lower()}s"
-            )
+            raise InputError(f"{path}: class {name!r} would be read as another column")
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     if is_tag_header(["image", *table.classes]):

@@ -12,7 +12,7 @@ from lxml import etree
 
 from g2netpl.labels.io.build import LABELS, long_table
 from g2netpl.labels.io.issues import Issues, numbered_lines, read_bytes
-from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
+from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError
@@ -61,7 +61,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         list(present),
         options.absent_value("negative"),
     )
-    return in_class_order(table, options, str(path))
+    return table
 
 
 def _read_list(file: Path, known: dict[str, int], issues: Issues) -> list[str]:
