@@ -295,13 +295,6 @@ def test_tags_of_the_photo_and_of_its_sidecars_count_together(tmp_path):
     assert complete.values[1:].tolist() == [[1, 0, 0, 0], [0] * 4, [0] * 4]
 
 
-def test_one_word_in_two_places_of_the_hierarchy_is_told(tmp_path):
-    lists = keyword_list("lr:hierarchicalSubject", "fruit|orange", "colour|orange")
-    put(tmp_path / "a.jpg", with_xmp(packet(lists)))
-    table = read_labels(tmp_path, "photo-tags")
-    assert table.notes[1:] == ("keyword 'orange' is one class for colour|orange and fruit|orange",)
-
-
 @pytest.mark.parametrize(
     ("files", "rawpy", "says"),
     [
@@ -470,7 +463,6 @@ def test_a_tag_goes_only_where_a_label_is_negative(tmp_path):
     assert keywords(tmp_path / "c.jpg.xmp", xmp.HIERARCHY)[-1] == "darktable|exported"
     assert notes == [
         "3 sidecars (1 new): 1 keyword added, 3 removed",
-        "2 negative labels against a keyword in the photo or a second sidecar: it stays",
         "5 negative labels not kept: a keyword is a positive",
     ]
 
@@ -571,79 +563,10 @@ def test_a_sidecar_that_a_raw_file_shares_is_not_changed(tmp_path, ending):
     assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt", "owl"]
     assert notes[:-1] == [
         "1 sidecar (1 new): 1 keyword added, 0 removed",
-        "1 negative label against a keyword in the photo or a second sidecar: it stays",
         "1 shared sidecar not changed (a raw file or another photo has the same name): sub/a.xmp",
     ]
     photo_tags.write(LabelTable(("sub/a.jpg",), ("owl",), [[0]]), tmp_path)
     assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt"]
-
-
-# Several programs at once
-
-
-@pytest.fixture
-def meanwhile(monkeypatch):
-    """Do something between reading a sidecar and writing it: at the given edits, 0 is a trial."""
-    edit = xmp.Packet.to_bytes
-
-    def arrange(action, moments=(1,)):
-        moment = iter(range(1000))
-
-        def interrupted(*how):
-            content = edit(*how)
-            if next(moment) in moments:
-                action()
-            return content
-
-        monkeypatch.setattr(xmp.Packet, "to_bytes", interrupted)
-
-    return arrange
-
-
-def files_in(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-@pytest.mark.parametrize("before", [None, CAT])
-def test_a_sidecar_that_another_program_writes_meanwhile_keeps_its_content(
-    tmp_path, meanwhile, before
-):
-    put(tmp_path / "a.jpg")
-    path = tmp_path / "a.jpg.xmp"
-    if before is not None:
-        put(path, before)
-    theirs = DARKTABLE.replace("kestrel", "owl")  # one of our tags is there already
-    meanwhile(lambda: put(path, theirs))
-    notes = write_labels(table_of(a="+owl +fox -winter"), tmp_path, "photo-tags")
-    assert notes[0] == "1 sidecar (0 new): 1 keyword added, 1 removed"
-    assert keywords(path) == ["animal", "bird", "darktable", "exported", "owl", "fox"]
-    assert keywords(path, xmp.HIERARCHY) == ["animal|bird|owl", "darktable|exported", "fox"]
-    assert "exposure" in path.read_text()
-    assert files_in(tmp_path) == ["a.jpg", "a.jpg.xmp"]
-
-
-def test_a_second_command_on_the_folder_is_rejected(tmp_path, meanwhile, capsys):
-    folder = tmp_path / "photos"
-    put(folder / "sub/a.jpg")
-    put(tmp_path / "one.csv", "image,cat\nsub/a.jpg,1\n")
-    put(tmp_path / "two.csv", "image,dog\nsub/a.jpg,1\n")
-    second = ["convert", str(tmp_path / "two.csv"), str(folder), "--to", "photo-tags"]
-    codes, lines = [], []
-
-    def run_second():
-        codes.append(main(second))
-        lines.extend(capsys.readouterr().err.splitlines())
-        assert files_in(folder) == ["sub", "sub/a.jpg"]
-
-    meanwhile(run_second)
-    assert main(["convert", str(tmp_path / "one.csv"), str(folder), "--to", "photo-tags"]) == 0
-    assert codes == [2]
-    (line,) = lines
-    assert f"{folder}: another g2netpl process writes there" in line
-    assert keywords(folder / "sub/a.jpg.xmp") == ["cat"]
-    assert main(second) == 0
-    assert keywords(folder / "sub/a.jpg.xmp") == ["cat", "dog"]
-    assert files_in(folder) == ["sub", "sub/a.jpg", "sub/a.jpg.xmp"]
 
 
 # Programs of photographers
