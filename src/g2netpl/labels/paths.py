@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,14 +24,6 @@ RAW_SUFFIXES = (  # of cameras; rawpy reads the preview in most of them
     *(".rwz", ".drf", ".ari", ".ori", ".eip"),
 )
 UNREAD_SUFFIXES = (".jxl", ".psd")  # of photos that cannot be read
-_BEGINNINGS = {  # of pictures, by the ending of such a file
-    ending: re.compile(start, re.DOTALL)
-    for ending, start in (
-        *((".jpg", rb"\xff\xd8\xff"), (".png", rb"\x89PNG"), (".gif", rb"GIF8")),
-        *((".bmp", rb"BM.{4}\0{4}"), (".tif", rb"II\*\0|MM\0\*"), (".webp", rb"RIFF.{4}WEBP")),
-        *((".jp2", rb"\0\0\0\x0cjP"), (".avif", rb".{4}ftypavif")),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -179,11 +170,6 @@ def unread_note(root: str | Path) -> list[str]:
     some_raw = any(ending in raw for ending in kinds)
     todo = "pip install 'g2netpl[raw]', or convert them to JPEG" if some_raw else "convert to JPEG"
     return [f"skipped {counted(kinds.total(), 'unsupported photo')} in {root} ({shown}): {todo}"]
-
-
-def ending_of(content: bytes) -> str:
-    """The ending of a picture file, by its first bytes; empty where they are of no kind known."""
-    return next((ending for ending, start in _BEGINNINGS.items() if start.match(content)), "")
 
 
 def _files_below(root: str | Path) -> Iterator[tuple[str, list[str]]]:
