@@ -285,7 +285,8 @@ CASES = {
         voc(name="cat_train.txt"), "cat_train.txt:1: expected an image id, got 'a 1'"
     ),
     "voc: its folder": Case(
-        lambda folder: voc()(folder).parents[2], "VOC2012: name a label file, as --labels "
+        lambda folder: put(voc()(folder).parents[2] / "JPEGImages/a.jpg").parents[1],
+        "VOC2012: images are in folders called JPEGImages, which are no names of classes; name a ",
     ),
     "xml: billion laughs": Case(xml(BILLION_LAUGHS), "a.xml:1: not a readable annotation ("),
     "xml: no name": Case(xml(annotation("<pose>Left</pose>")), "a.xml:2: an object has no name"),
