@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from g2netpl import LabelTable, ReadOptions, read_labels
-from g2netpl.labels.class_warnings import single_label_note
+from g2netpl.labels.class_warnings import looks_single_label
 from g2netpl.labels.io import LabelFileError
 from g2netpl.labels.io.build import apply_answers, complete_single_labels
 
@@ -69,7 +69,7 @@ def test_a_folder_per_class_is_read_as_complete(tmp_path):
 )
 def test_labels_that_look_so(rows, so):
     table = LabelTable([str(row) for row in range(len(rows))], ["cat", "dog"], rows)
-    assert bool(single_label_note(table)) == so
+    assert looks_single_label(table) == so
 
 
 def test_answers_of_people():

@@ -57,12 +57,6 @@ def stored_name(name: str) -> str:
     return re.sub(r"[^-\w.]", "", normalize_name(name).strip().replace(" ", "_"))
 
 
-def name_before_upload(name: str) -> str | None:
-    """The name of an upload before, as stored; None if the name does not look like an upload."""
-    found = _UPLOAD.fullmatch(name)
-    return None if found is None else normalize_name(found[1])
-
-
 class FileIndex:
     """Files by the last part of their names: whole, without ending, or without leading zeros."""
 
@@ -78,9 +72,10 @@ class FileIndex:
     def files(self, parts: Sequence[str]) -> list[str]:
         """The files whose names end with these parts; those with no other folder count first."""
         *folders, last = map(_key, parts)
-        upload = name_before_upload("/".join(parts))
+        upload = _UPLOAD.fullmatch("/".join(parts))
+        stored = normalize_name(upload[1]) if upload else ""
         found = []
-        for rank, file in (*self._files.get(last, ()), *self._files.get(upload or "", ())):
+        for rank, file in (*self._files.get(last, ()), *self._files.get(stored, ())):
             above = _key(file).split("/")[:-1]
             if above[len(above) - len(folders) :] == folders and len(above) >= len(folders):
                 found.append((rank, len(above) > len(folders), file))
