@@ -56,7 +56,6 @@ def folder_of(path: Path) -> Path:
 class Format:
     """How to recognise, read and perhaps write one kind of label file."""
 
-    summary: str
     can_read: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], LabelTable]
     write: Callable[[LabelTable, Path], list[str]] | None = None  # gives notes on what is left out
@@ -67,11 +66,11 @@ class Format:
     """Write the pictures that are inside the file into a folder."""
 
 
-def _format(module: Any, summary: str, *endings: str, **more: Any) -> Format:
+def _format(module: Any, *endings: str, **more: Any) -> Format:
     """What a module can do: `can_read` and `read`, perhaps `write` and other fields of Format."""
     names = ("can_read", "read", "write", "image_folder", "unpack")
     functions = {name: getattr(module, name) for name in names if hasattr(module, name)}
-    return Format(summary, **{**functions, "endings": endings, **more})
+    return Format(**{**functions, "endings": endings, **more})
 
 
 def _never(path: Path) -> bool:
@@ -79,32 +78,21 @@ def _never(path: Path) -> bool:
     return False
 
 
-_TAGS = "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`"
-_WIDE = "CSV with `image` and a column per class: 1, 0, or empty for unknown"
-_BOOK = "a workbook (.xlsx, .xls, .ods) whose first sheet has either shape of the CSV files"
-_SAVED = "a data set that Hugging Face's `datasets` saved, or Parquet with pictures"
-_COCO = "COCO's instances JSON, and LVIS's with known negatives"
-_VOC = "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt"
-_NUS = "NUS-WIDE, named by a list such as ImageList/TrainImagelist.txt"
-_SPML = "SPML's formatted_{train,val}_{labels,labels_obs}.npy and …_images.npy"
-_FOLDER = "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class"
-_PHOTOS = "a folder of photos with tags in them (XMP, IPTC) or in .xmp sidecars next to them"
-_PARQUET = "Parquet in either shape of the CSV files"
 FORMATS: dict[str, Format] = {
-    "openimages": _format(openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label"),
-    "tags": Format(_TAGS, tables.is_tags, tables.read_tags, tables.write_tags),
-    "csv": _format(tables, _WIDE, ".csv"),
-    "xlsx": _format(tables, _BOOK, ".xlsx", can_read=tables.is_book),
-    "huggingface": _format(huggingface, _SAVED),
-    "parquet": _format(tables, _PARQUET, ".parquet", ".pq", can_read=tables.is_parquet),
-    "coco": _format(coco, _COCO, ".json", lists_all=True),
-    "label-studio": _format(label_studio, "Label Studio's tasks, JSON"),
-    "voc": _format(voc, _VOC, lists_all=True),
-    "nuswide": _format(nuswide, _NUS, lists_all=True),
-    "spml": _format(spml, _SPML, lists_all=True),
-    "imagefolder": _format(folders, _FOLDER, "metadata.jsonl"),
-    "classes": Format("class names, one per line, without any label", _never, read_class_list),
-    "photo-tags": _format(photo_tags, _PHOTOS, can_read=_never),
+    "openimages": _format(openimages),
+    "tags": Format(tables.is_tags, tables.read_tags, tables.write_tags),
+    "csv": _format(tables, ".csv"),
+    "xlsx": _format(tables, ".xlsx", can_read=tables.is_book),
+    "huggingface": _format(huggingface),
+    "parquet": _format(tables, ".parquet", ".pq", can_read=tables.is_parquet),
+    "coco": _format(coco, ".json", lists_all=True),
+    "label-studio": _format(label_studio),
+    "voc": _format(voc, lists_all=True),
+    "nuswide": _format(nuswide, lists_all=True),
+    "spml": _format(spml, lists_all=True),
+    "imagefolder": _format(folders, "metadata.jsonl"),
+    "classes": Format(_never, read_class_list),
+    "photo-tags": _format(photo_tags, can_read=_never),
 }
 
 

@@ -12,37 +12,10 @@ from shlex import quote
 import numpy as np
 import pandas as pd
 
-from g2netpl.labels.io.build import (
-    group_of,
-    long_table,
-    united_note,
-    wide_table,
-    with_groups_of,
-)
+from g2netpl.labels.io import build, columns, frames
 from g2netpl.labels.io.cells import commas_separate, split_cells, tags_cell
-from g2netpl.labels.io.columns import (
-    ABSENT,
-    GROUP,
-    IMAGE_HEADERS,
-    Columns,
-    find_columns,
-    image_names,
-    image_place,
-    is_image_header,
-    is_tag_header,
-)
-from g2netpl.labels.io.frames import (
-    BOOK_ENDINGS,
-    MINUS_ONE,
-    PARQUET_ENDINGS,
-    TEXT_ENDINGS,
-    Sheet,
-    cell_text,
-    delimiter_of,
-    label_of,
-    open_sheet,
-    sheet_of_frame,
-)
+from g2netpl.labels.io.columns import ABSENT, GROUP, Columns, is_tag_header
+from g2netpl.labels.io.frames import MINUS_ONE, Sheet, cell_text, label_of, open_sheet
 from g2netpl.labels.io.issues import Issue, Issues, beginning
 from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
 from g2netpl.labels.io.writing import write_columns, write_rows
@@ -55,27 +28,27 @@ _NO_LABEL = 9
 def can_read(path: Path) -> bool:
     """By its ending; a .txt file, as Excel saves "Unicode text", by its header."""
     ending = path.suffix.lower()
-    if not path.is_file() or ending not in TEXT_ENDINGS:
+    if not path.is_file() or ending not in frames.TEXT_ENDINGS:
         return False
-    return ending != ".txt" or is_image_header(beginning(path).split("\t"))
+    return ending != ".txt" or columns.is_image_header(beginning(path).split("\t"))
 
 
 def is_tags(path: Path) -> bool:
     """A CSV file with the header `image,labels` or `image,tags`."""
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
-    header = beginning(path).split(delimiter_of(path))
+    header = beginning(path).split(frames.delimiter_of(path))
     return is_tag_header([name.strip().strip('"') for name in header])
 
 
 def is_book(path: Path) -> bool:
     """A workbook, by its ending."""
-    return path.suffix.lower() in BOOK_ENDINGS and path.is_file()
+    return path.suffix.lower() in frames.BOOK_ENDINGS and path.is_file()
 
 
 def is_parquet(path: Path) -> bool:
     """Parquet, by its ending."""
-    return path.suffix.lower() in PARQUET_ENDINGS and path.is_file()
+    return path.suffix.lower() in frames.PARQUET_ENDINGS and path.is_file()
 
 
 def read(path: Path, options: ReadOptions) -> LabelTable:
@@ -86,7 +59,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
 def read_tags(path: Path, options: ReadOptions) -> LabelTable:
     """The same of a file that must have a column of tags."""
     sheet = open_sheet(path, Issues(), options.encoding)
-    if not find_columns(sheet, options).tags:
+    if not columns.find_columns(sheet, options).tags:
         message = "expected a header 'image,labels' or 'image,tags', got "
         message += f"{','.join(sheet.header)[:80]!r}; --tags-column NAME names the tags"
         sheet.issues.stop(sheet.header_place, "header", message)
@@ -95,32 +68,33 @@ def read_tags(path: Path, options: ReadOptions) -> LabelTable:
 
 def read_frame(frame: pd.DataFrame, options: ReadOptions) -> LabelTable:
     """Read a data frame of pandas as if it had been a file."""
-    if str(frame.index.name).lower() in IMAGE_HEADERS:
+    if str(frame.index.name).lower() in columns.IMAGE_HEADERS:
         frame = frame.reset_index()
-    return read_sheet(sheet_of_frame(frame, "data frame", Issues()), options)
+    return read_sheet(frames.sheet_of_frame(frame, "data frame", Issues()), options)
 
 
 def read_sheet(sheet: Sheet, options: ReadOptions) -> LabelTable:
     """The labels in a table."""
-    columns = find_columns(sheet, options)
-    names, notes = image_names(sheet, columns.image)
+    layout = columns.find_columns(sheet, options)
+    names, notes = columns.image_names(sheet, layout.image)
     groups: dict[str, str] = {}
-    if columns.group is not None:
-        groups = group_of(names, sheet.texts(columns.group), sheet.where, sheet.issues)
-    read = _read_tags if columns.tags else _read_wide
-    return with_groups_of(read(sheet, columns, names, options, [*columns.notes, *notes]), groups)
+    if layout.group is not None:
+        groups = build.group_of(names, sheet.texts(layout.group), sheet.where, sheet.issues)
+    read = _read_tags if layout.tags else _read_wide
+    table = read(sheet, layout, names, options, [*layout.notes, *notes])
+    return build.with_groups_of(table, groups)
 
 
 def _read_wide(
-    sheet: Sheet, columns: Columns, names: list[str], options: ReadOptions, notes: list[str]
+    sheet: Sheet, layout: Columns, names: list[str], options: ReadOptions, notes: list[str]
 ) -> LabelTable:
     """Every class has a column."""
-    issues, classes = sheet.issues, [sheet.header[place] for place in columns.classes]
+    issues, classes = sheet.issues, [sheet.header[place] for place in layout.classes]
     check_classes(classes, sheet.header_place, issues)
     check_size(len(names), len(classes))
     values = np.empty((len(names), len(classes)), dtype=np.int8)
     odd: dict[str, str] = {}  # a cell of each column that holds other things than labels
-    for column, (place, name) in enumerate(zip(columns.classes, classes, strict=True)):
+    for column, (place, name) in enumerate(zip(layout.classes, classes, strict=True)):
         codes, cells = pd.factorize(sheet.cells[place])
         texts = [cell_text(cell) for cell in cells]
         known = [_NO_LABEL if (label := label_of(text)) is None else label for text in texts]
@@ -146,7 +120,7 @@ def _read_wide(
     if options.absent == "negative" and (values == UNOBSERVED).any():
         note = "--absent negative has no effect on a wide table: an empty cell means unknown"
         notes = [*notes, note]
-    return wide_table(names, classes, values, sheet.where, issues, notes)
+    return build.wide_table(names, classes, values, sheet.where, issues, notes)
 
 
 def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
@@ -162,12 +136,12 @@ def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
 
 
 def _read_tags(
-    sheet: Sheet, columns: Columns, names: list[str], options: ReadOptions, notes: list[str]
+    sheet: Sheet, layout: Columns, names: list[str], options: ReadOptions, notes: list[str]
 ) -> LabelTable:
     """One or several columns have tags."""
-    marked = [(sheet.texts(place), POSITIVE) for place in columns.tags]
-    if columns.absent is not None:
-        marked.append((sheet.texts(columns.absent), NEGATIVE))
+    marked = [(sheet.texts(place), POSITIVE) for place in layout.tags]
+    if layout.absent is not None:
+        marked.append((sheet.texts(layout.absent), NEGATIVE))
     separator = options.separator or sheet.separators
     parsed = [split_cells(cells, separator) for cells, _ in marked]
     tags = {tag for *_, found in parsed for tag in found}
@@ -181,11 +155,13 @@ def _read_tags(
     )
     if not sheet.issues and options.classes is None and not len(labels):
         none = "no image has a tag" if names else "no rows, and so no images"
-        header = ",".join(sheet.header[place] for place in columns.tags)
+        header = ",".join(sheet.header[place] for place in layout.tags)
         sheet.issues.stop(str(sheet.path), "no tag", f"{none}; expected tags in {header!r}")
-    notes = [*notes, *united_note(len(names) - len(set(names)))]
+    notes = [*notes, *build.united_note(len(names) - len(set(names)))]
     absent = options.absent_value("unobserved")
-    return long_table(names, labels, sheet.where, sheet.issues, options.classes, absent, notes)
+    return build.long_table(
+        names, labels, sheet.where, sheet.issues, options.classes, absent, notes
+    )
 
 
 # groups in a file of their own
@@ -199,13 +175,13 @@ def read_groups(path: str | Path) -> dict[str, str]:
     sheet = open_sheet(path, issues)
     header = [name.lower() for name in sheet.header]
     places = [place for place, name in enumerate(header) if name != GROUP]
-    image = image_place(sheet, places, ReadOptions())
+    image = columns.image_place(sheet, places, ReadOptions())
     if image is None or GROUP not in header:
         message = f"expected a header 'image,group', got {','.join(sheet.header)[:80]!r}"
         issues.stop(sheet.header_place, "header", message)
-    names, _ = image_names(sheet, image)
+    names, _ = columns.image_names(sheet, image)
     issues.add_names(names, sheet.where)
-    groups = group_of(names, sheet.texts(header.index(GROUP)), sheet.where, issues)
+    groups = build.group_of(names, sheet.texts(header.index(GROUP)), sheet.where, issues)
     issues.raise_any()
     if not groups:
         raise InputError(f"{path}: no image has a group; expected names in the column 'group'")
@@ -231,11 +207,11 @@ def write_tags(table: LabelTable, path: Path) -> list[str]:
         if name != name.strip():
             what = "it begins or ends with a space"
             raise InputError(f"{path}: class {name!r} cannot be a tag: {what}")
-    columns = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
+    cells = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
     if per_class(table.values, NEGATIVE).any():
-        columns[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
-    columns |= group_column(table)
-    write_rows(path, list(columns), zip(*columns.values(), strict=True))
+        cells[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
+    cells |= group_column(table)
+    write_rows(path, list(cells), zip(*cells.values(), strict=True))
     return silent_classes(table)
 
 
