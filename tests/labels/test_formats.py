@@ -303,24 +303,6 @@ def test_the_words_of_a_header_may_have_capitals(tmp_path, header):
     assert read_labels(tmp_path / "x.parquet").classes == ("Cow", "cat")
 
 
-@pytest.mark.parametrize("between", [";", "\t"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_header_shows_what_separates_the_columns(tmp_path, between, end):
-    def write(*rows):
-        return put(tmp_path / "x.csv", "".join(between.join(row) + end for row in rows))
-
-    path = write(["\ufeffImage", "bird", '"a, b"'], ["x,1.jpg", "1", ""], ['"y.jpg"', "0", "-1"])
-    wide = read_labels(path)
-    assert (wide.images, wide.classes) == (("x,1.jpg", "y.jpg"), ("bird", "a, b"))
-    assert wide.values.tolist() == [[1, -1], [0, -1]]
-    path = write(['"image"', "tags", "absent"], ["x.jpg", "cat, dog|bird", '"cow;ant"'])
-    tags = read_labels(path)
-    assert tags.classes == ("ant", "bird", "cat", "cow", "dog")
-    assert tags.values.tolist() == [[0, 1, 1, 0, 1]]
-    told = read_labels(path, options=ReadOptions(separator="|"))
-    assert set(told.classes) == {"cat, dog", "bird", "cow;ant"}
-
-
 # Wide CSV: at once and row by row
 
 

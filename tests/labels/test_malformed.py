@@ -62,15 +62,6 @@ def test_one_image_under_three_names_is_one_image(tmp_path):
     assert table.notes == ("united 2 rows with an earlier row of the same image",)
 
 
-def test_all_mistakes_of_tags_are_found_in_one_pass(tmp_path):
-    content = "image,labels,absent\na,x,x\nb,x\n/c,x,\na,y,\n"
-    assert problems(tmp_path / "tags.csv", content) == [
-        ("tags.csv:3", "number of cells"),
-        ("tags.csv:4", "image name"),
-        ("tags.csv:2", "contradiction"),
-    ]
-
-
 def test_all_mistakes_of_annotations_are_found_in_one_pass(tmp_path):
     content = {
         "images": [{"id": 1, "file_name": "a"}],

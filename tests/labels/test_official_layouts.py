@@ -144,16 +144,6 @@ def test_nuswide_keeps_images_without_any_concept(tmp_path, groundtruth):
     assert table.values.tolist() == NUS_VALUES
 
 
-@pytest.mark.parametrize("place", ["Concepts81.txt", "ConceptsList/Concepts81.txt"])
-def test_nuswide_takes_the_order_of_its_concepts(tmp_path, place):
-    path = put(tmp_path / "ImageList/Imagelist.txt", "\n".join(NUS_IMAGES))
-    nus_files(tmp_path / "Groundtruth/AllLabels", "")
-    put(tmp_path / place, "\r\n".join(CONCEPTS[::-1]))
-    table = read_labels(path)
-    assert table.classes == CONCEPTS[::-1]
-    assert table.values[:, ::-1].tolist() == NUS_VALUES
-
-
 # OpenImages
 
 OPENIMAGES = """ImageID,Source,LabelName,Confidence
@@ -286,11 +276,3 @@ def test_parts_of_a_data_set_are_no_classes(tmp_path, images):
         read_labels(tmp_path)
     names = tuple({name.split("/")[-2]: 0 for name in images})
     assert read_labels(tmp_path, options=ReadOptions(classes=names)).images == tuple(sorted(images))
-
-
-def test_parts_that_are_read_together_are_told(tmp_path):
-    for name in ("train/dog/1.png", "test/cat/3.png", "train/cat/4.png"):
-        put(tmp_path / name, "")
-    (note,) = read_labels(tmp_path).notes
-    assert note.startswith("images of test and train are read together")
-    assert read_labels(tmp_path / "train").notes == ()

@@ -270,15 +270,6 @@ def test_sidecars_in_every_dialect(tmp_path, dialect, name):
         tags(tmp_path, "sub/a.jpg", level=4)
 
 
-def test_a_keyword_in_no_list_is_one_too(tmp_path):
-    put(tmp_path / "a.jpg")
-    put(tmp_path / "a.jpg.xmp", packet("<dc:subject>cat</dc:subject>"))
-    assert tags(tmp_path) == {"cat"}
-    attribute = packet().replace('rdf:about=""', 'rdf:about="" dc:subject="cat"')
-    put(tmp_path / "a.jpg.xmp", attribute)
-    assert tags(tmp_path) == {"cat"}
-
-
 def test_tags_of_the_photo_and_of_its_sidecars_count_together(tmp_path):
     put(tmp_path / "a.jpg", with_iptc(b"owl", more=xmp_segment(CAT)))
     put(tmp_path / "a.jpg.xmp", packet(keyword_list("dc:subject", "dog", "cat")))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from g2netpl.labels.settings import Setting, observe
-from g2netpl.labels.splits import split_indices, split_table
+from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.errors import InputError
 
@@ -80,14 +80,6 @@ def test_observing_is_pure_and_never_invents_labels(name):
     assert (first.values[seen] == table.values[seen]).all()
 
 
-def test_fspl_shows_one_positive_per_image_and_none_where_there_is_none():
-    table = random_table()
-    visible = observe(table, Setting.parse("fspl"), 0).values
-    assert (visible != 0).all()
-    assert ((visible == 1).sum(axis=1) == (table.values == 1).any(axis=1)).all()
-    assert (table.values.sum(axis=1) == 0).any()  # the case is really in the data
-
-
 def test_fspl_draws_the_positives_of_an_image_with_equal_chance():
     table = table_of(np.ones((6000, 3)))
     share = (observe(table, Setting.parse("fspl"), 1).values == 1).mean(axis=0)
@@ -142,10 +134,8 @@ def test_positives_and_negatives_are_counted_per_image():
 def test_full_needs_every_label():
     table = random_table()
     assert observe(table, Setting.parse("full"), 0) is table
-    partial = observe(table, Setting.parse("fspl"), 0)
     with pytest.raises(InputError, match="setting full"):
-        observe(partial, Setting.parse("full"), 0)
-    assert observe(partial, Setting.parse("own"), 0) is partial
+        observe(observe(table, Setting.parse("fspl"), 0), Setting.parse("full"), 0)
 
 
 def test_spml_masks_bit_for_bit():
@@ -169,13 +159,6 @@ def test_spml_masks_bit_for_bit():
 PINNED_SPML = [0, 2, 0]
 
 
-def test_spml_split_bit_for_bit():
-    train, validation = split_indices(23, 0.2, 1200, spml_compatible=True)
-    order = np.random.RandomState(1200).permutation(23)
-    assert validation.tolist() == sorted(order[-5:])  # round(4.6) = 5
-    assert train.tolist() == sorted(order[:-5])
-
-
 def random_groups(seed, count=200, groups=40):
     random = np.random.default_rng(seed)
     values = (random.random((count, 3)) < 0.5).astype(np.int8)
@@ -195,16 +178,6 @@ def test_no_group_is_parted_and_the_share_is_about_right(seed):
     again = split_table(table, 0.2, seed)[1]
     assert held.tolist() == again.tolist()
     assert held.tolist() != split_table(table, 0.2, seed + 1)[1].tolist()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_images_each_in_a_group_of_its_own_are_split_as_without_groups(seed):
-    table = table_of(np.ones((101, 2)))
-    order = np.random.default_rng([seed, 0x7370]).permutation(101)  # as it has always been
-    for names in (None, [""] * 101, [str(row) for row in range(101)]):
-        train, held = split_table(table.with_groups(names), 0.2, seed)
-        assert held.tolist() == sorted(order[-20:])
-        assert train.tolist() == sorted(order[:-20])
 
 
 @pytest.mark.parametrize(
