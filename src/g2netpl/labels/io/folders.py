@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from g2netpl.labels.io import photo_tags, tables
+from g2netpl.labels.io import tables
 from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.columns import TAG_HEADERS
 from g2netpl.labels.io.frames import sheet_of_frame
@@ -106,20 +106,18 @@ def _read_lines(path: Path, options: ReadOptions) -> LabelTable:
 def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
     """The images in folders, which are classes."""
     names = list_images(path)
-    hint = "the photos carry tags of their own, which --format photo-tags reads"
-    hints = [hint] if photo_tags.carry_tags(path) else []
     images = [name for name in names if "/" in name]
     classes = [PurePosixPath(name).parent.name for name in images]
     loose = len(names) - len(images)
     if not images:
         problem = "expected a folder per class with images in it, or a metadata file "
-        problem += f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself"
-        raise InputError("; ".join([f"{path}: {problem}", *hints]))
+        problem += f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself, whose "
+        raise InputError(f"{path}: {problem}keywords are read with --format photo-tags")
     if options.classes is None and all(map(_NO_CLASS.fullmatch, classes)):
         problem = f"images are in folders called {listed(sorted({*classes}))}, which are no names "
         problem += "of classes; name a label file, as VOC2012/ImageSets/Main/train.txt (--classes "
         problem += "takes a list of the folders all the same)"
-        raise InputError("; ".join([f"{path}: {problem}", *hints]))
+        raise InputError(f"{path}: {problem}")
     notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
     splits = sorted({name.partition("/")[0] for name in images} & {*_SPLITS} - {*classes})
     if len(splits) > 1:
@@ -127,5 +125,5 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
         notes.append(f"images of {shown} are read together; name one of these folders for a split")
     labels = pd.DataFrame({"row": range(len(images)), "name": classes, "sign": POSITIVE})
     where, absent = f"{path}".format, options.absent_value("unobserved")
-    known, notes = options.classes, [*notes, *hints]
-    return long_table(plain_names(images), labels, where, Issues(), known, absent, notes)
+    names, known = plain_names(images), options.classes
+    return long_table(names, labels, where, Issues(), known, absent, notes)

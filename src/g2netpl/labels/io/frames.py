@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from g2netpl.labels.io.issues import Issues, beginning, read_bytes, read_text
+from g2netpl.labels.io.issues import Issues, read_bytes, read_text
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.utils.arrays import first_line
@@ -133,12 +133,8 @@ def open_sheet(path: Path, issues: Issues, encoding: str | None = None) -> Sheet
 # text
 
 
-def delimiter_of(path: Path) -> str:
-    """What separates the columns of a text file."""
-    return _most_frequent(beginning(path))
-
-
-def _most_frequent(header: str) -> str:
+def delimiter_of(header: str) -> str:
+    """What separates the columns, by the first line."""
     return max(_DELIMITERS, key=_QUOTED.sub("", header).count)
 
 
@@ -168,7 +164,7 @@ def _open_text(path: Path, issues: Issues, encoding: str | None) -> Sheet:
     while found := _BEFORE.match(text, start):
         start, before, mark = found.end(), before + 1, found[1] or mark
     text = text[start:]
-    mark = mark or _most_frequent(text.partition("\n")[0])
+    mark = mark or delimiter_of(text.partition("\n")[0])
     frame, header = _parsed(text, mark), text.partition("\n")[0].split(mark)
     if frame is not None:
         lines = range(before + 2, before + 2 + len(frame))

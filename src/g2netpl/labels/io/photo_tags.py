@@ -22,15 +22,7 @@ from g2netpl.labels.paths import list_images, unread_note
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, counted
 
-_SAMPLE = 50  # photos of a folder that are read to see whether they have keywords
 _LIGHTROOM = "in Lightroom Classic select all photos and press Ctrl/Cmd+S, which saves the keywords"
-
-
-def carry_tags(folder: Path) -> bool:
-    """Whether some of the photos below a folder have keywords, by a sample."""
-    names, library = list_images(folder), Library(folder)
-    sample = names[:: len(names) // _SAMPLE + 1]
-    return any(union(library.tags(name).values()).known for name in sample)
 
 
 def read(path: Path, options: ReadOptions) -> LabelTable:

@@ -228,8 +228,10 @@ class Library:
         for file in (name, *self.sidecars(name)):
             try:
                 with self._opened(file) as opened:
-                    is_photo = file == name
-                    found[file] = embedded_tags(opened) if is_photo else tags_in(_packet(opened))
+                    if file == name:
+                        found[file] = embedded_tags(opened)
+                    else:
+                        found[file] = tags_in(Packet(opened.read(MAX_BYTES + 1)))
             except (OSError, ValueError) as problem:
                 self.issues.append(f"{os.path.join(self.root, file)}: {reason(problem)}")
                 found[file] = Tags()
@@ -275,10 +277,6 @@ class Library:
             names[name.lower()].append(name)
             photos |= {name} if name.lower().endswith(_PHOTOS) else set()
         return dict(names), photos, Counter(os.path.splitext(name)[0].lower() for name in photos)
-
-
-def _packet(file: BinaryIO) -> Packet:
-    return Packet(file.read(MAX_BYTES + 1))
 
 
 def reason(problem: OSError | ValueError) -> str:

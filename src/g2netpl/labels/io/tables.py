@@ -37,8 +37,9 @@ def is_tags(path: Path) -> bool:
     """A CSV file with the header `image,labels` or `image,tags`."""
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
-    header = beginning(path).split(frames.delimiter_of(path))
-    return is_tag_header([name.strip().strip('"') for name in header])
+    header = beginning(path)
+    names = header.split(frames.delimiter_of(header))
+    return is_tag_header([name.strip().strip('"') for name in names])
 
 
 def is_book(path: Path) -> bool:
