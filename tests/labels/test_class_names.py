@@ -16,7 +16,7 @@ from g2netpl.labels.class_names import (
 from g2netpl.utils.errors import InputError
 
 SYNSETS = imagenet_synsets(1000)  # n02123045 tabby, n02012849 and n03126707 crane, …
-TABBY, AIRLINER, BIRD, MACHINE, COMPUTER_MOUSE = 281, 404, 134, 517, 673
+BIRD, MACHINE, COMPUTER_MOUSE = 134, 517, 673
 
 
 def classes_of(*names):

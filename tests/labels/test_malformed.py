@@ -6,8 +6,6 @@ from malformed import CASES
 from g2netpl.cli import main
 from g2netpl.labels.io import LabelFileError, read_labels
 
-SECONDS, BYTES = 60.0, 1 << 30
-
 
 def arguments(case, folder):
     flags = [str(folder / flag) if flag.endswith(".txt") else flag for flag in case.flags]

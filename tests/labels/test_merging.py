@@ -207,18 +207,6 @@ def test_aliases_make_many_names_one_class(folder):
     assert tags.notes == (unused,)
 
 
-def test_aliases_hold_before_the_list_of_classes_is_asked(folder):
-    aliases = {"hound": "dog", "automobile": "car"}
-    (folder / "tags.csv").write_text("image,tags\n1.jpg,hound\n2.jpg,cat\n")
-    reading = ReadOptions("negative", classes=("sun", "dog", "cat"), aliases=aliases)
-    table = read_labels("tags.csv", None, reading)
-    assert table.classes == ("sun", "dog", "cat")
-    assert table.values.tolist() == [[0, 1, 0], [0, 0, 1]]
-    (folder / "tags.csv").write_text("image,tags\n1.jpg,hound\n2.jpg,hund\n")
-    with pytest.raises(InputError, match=r"^tags.csv:3: unknown class 'hund' \(did you mean 'hou"):
-        read_labels("tags.csv", None, reading)
-
-
 MALFORMED = {
     "no mark": ("dog\n", r":1: expected 'other name = class', got 'dog'"),
     "two marks": ("# x\na = b = c\n", r":2: expected 'other name = class', got 'a = b = c'"),

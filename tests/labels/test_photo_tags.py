@@ -15,7 +15,6 @@ from malformed import put
 from PIL import Image, TiffImagePlugin
 from PIL.PngImagePlugin import PngInfo
 
-from g2netpl.cli import main
 from g2netpl.labels import paths
 from g2netpl.labels.io import LabelFileError, ReadOptions, photo_tags, read_labels, write_labels
 from g2netpl.labels.io import photos as xmp
@@ -505,26 +504,6 @@ def test_a_fault_in_one_sidecar_and_nothing_is_written_anywhere(tmp_path):
 
 
 # By commands
-
-
-def test_a_dry_run_names_the_changes_and_writes_nothing(tmp_path, capsys):
-    folder = tmp_path / "photos"
-    put(folder / "a.jpg")
-    put(folder / "a.jpg.xmp", packet(keyword_list("dc:subject", "dog")))
-    put(folder / "b.jpg")
-    put(tmp_path / "labels.csv", "image,cat,dog\na.jpg,1,0\nb.jpg,1,0\n")
-    command = ["convert", str(tmp_path / "labels.csv"), str(folder), "--to", "photo-tags"]
-    assert main([*command, "--dry-run"]) == 0
-    assert without_lightroom(capsys.readouterr().out.splitlines())[1:] == [
-        "note: 2 sidecars (1 new): 2 keywords added, 1 removed",
-        "note: a.jpg.xmp: + cat, − dog",
-        "note: b.jpg.xmp (new): + cat",
-        "note: 2 negative labels not kept: a keyword is a positive",
-        f"nothing is written to {folder} (--dry-run)",
-    ]
-    assert not (folder / "b.jpg.xmp").exists()
-    assert main([*command, "--sidecar", "IMG.xmp"]) == 0
-    assert keywords(folder / "b.xmp") == ["cat"]
 
 
 # Sidecars of two photos

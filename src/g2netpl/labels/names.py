@@ -10,13 +10,13 @@ import os
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 
-from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.errors import InputError
 
 _IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
-_UPLOAD = re.compile(r"[0-9a-f]{8}-([^/]+)")
+_UPLOAD = re.compile(r"[0-9a-f]{8}-([^/]+)")  # as Label Studio stores it, without odd letters
 _ZEROS = re.compile(r"^0+(?=\d+(\.[^.]*)?$)")  # before a name that is a number
 
 
@@ -52,11 +52,6 @@ def plain_names(names: Iterable[str]) -> list[str]:
     return [normalize_name(plain_name(name)) for name in names]
 
 
-def stored_name(name: str) -> str:
-    """A name as Label Studio stores it: letters, digits, `-`, `_` and `.`."""
-    return re.sub(r"[^-\w.]", "", normalize_name(name).strip().replace(" ", "_"))
-
-
 class FileIndex:
     """Files by the last part of their names: whole, without ending, or without leading zeros."""
 
@@ -65,7 +60,8 @@ class FileIndex:
         for file in files:
             last = _key(file.rpartition("/")[2])
             stem = os.path.splitext(last)[0]
-            ranks = {stored_name(file): 3, _ZEROS.sub("", stem): 2, _ZEROS.sub("", last): 2}
+            stored = re.sub(r"[^-\w.]", "", normalize_name(file).strip().replace(" ", "_"))
+            ranks = {stored: 3, _ZEROS.sub("", stem): 2, _ZEROS.sub("", last): 2}
             for form, rank in (ranks | {stem: 1} | {last: 0}).items():
                 self._files[form].append((rank, file))
 
@@ -119,14 +115,6 @@ def match_known(names: Iterable[str], known: Iterable[str], where: str) -> dict[
     others = [name for name in given if name not in there]
     free = [name for name in there if name not in given]
     return match_filenames(others, free, where, ()) if others and free else {}
-
-
-def matched_note(meant: Mapping[str, str]) -> list[str]:
-    """How many images were found under another name."""
-    if not meant:
-        return []
-    name, file = next(iter(meant.items()))
-    return [f"{counted(len(meant), 'image')} found by another name, as {name!r} = {file!r}"]
 
 
 def _key(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from g2netpl.labels.names import match_filenames, matched_note, name_problem
+from g2netpl.labels.names import match_filenames, name_problem
 from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.image_refs import can_read_raw
 
@@ -94,7 +94,12 @@ def with_near(
     for row, path in zip(found, places([meant[names[row]] for row in found]), strict=True):
         names[row], paths[row] = meant[names[row]], path
     missing = [row for row in located.missing if located.names[row] not in meant]
-    return Located(paths, missing, names, [*located.notes, *matched_note(meant)])
+    notes = [*located.notes]
+    for name, file in [*meant.items()][:1]:
+        notes.append(
+            f"{counted(len(meant), 'image')} found by another name, as {name!r} = {file!r}"
+        )
+    return Located(paths, missing, names, notes)
 
 
 def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
