@@ -17,7 +17,7 @@ from pydantic import Field
 
 from g2netpl.labels.io.build import apply_answers
 from g2netpl.labels.io.writing import write_rows
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.records import REVIEW
 from g2netpl.runs.run import Run
 from g2netpl.utils.errors import InputError
@@ -138,14 +138,15 @@ def apply_decisions(
         (find("image", answer.image, rows), find("class", answer.label, columns), answer.new)
         for answer in answers
     ]
-    at = tuple(zip(*places, strict=True)) or ((), (), ())
-    decided = table.with_values(with_labels(table.values, *at))
+    values = table.values.copy()
+    for row, column, sign in places:
+        values[row, column] = sign
     if not single_label:
-        return decided
+        return table.with_values(values)
     by_image: dict[int, dict[int, int]] = {}
     for row, column, sign in places:
         by_image.setdefault(row, {})[column] = sign
-    return table.with_values(apply_answers(decided.values, by_image))
+    return table.with_values(apply_answers(values, by_image))
 
 
 def find(what: str, name: str, known: dict[str, int]) -> int:
