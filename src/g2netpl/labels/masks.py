@@ -1,6 +1,6 @@
 """Masks: which labels stay visible.
 
-Random numbers are drawn for every cell of the matrix, known or not, and in its order.
+A random number is taken for every cell of the matrix, known or not, in its order.
 """
 
 from collections import deque
@@ -53,7 +53,7 @@ def mask_single_positive(
 ) -> IndexArray:
     """The class of each image's visible positive, −1 for images without a positive.
 
-    `weights`, (L,), say how much likelier a class is; without them all positives are alike.
+    `weights`, (L,), say how much likelier a class is; without them all positives are equally likely.
     Every class that has a positive is chosen at least once, wherever that is possible at all.
     """
     # a race of exponential clocks: class j rings first with probability weight_j / sum of weights

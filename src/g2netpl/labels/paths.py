@@ -37,7 +37,7 @@ class Located:
 
 
 def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Located:
-    """Look for the named images below `root`; a name that leads out of it is refused.
+    """Look for the named images below `root`; a name that leads out of it is rejected.
 
     If no file has a name, one that people may mean by it is taken (see `names`), unless it is
     to be `exactly` that.

@@ -1,6 +1,6 @@
 """Which labels stay visible: `observe()` hides labels of a full table as a `Setting` says.
 
-    full               everything                            (BCE, the ceiling)
+    full               everything                            (BCE, the fully supervised upper bound)
     fspl               one random positive per image         (full set, single positive label)
     sspl:0.2           as fspl, on 20 % of the images        (subset, single positive label)
     positives:1+1      1 positive and 1 negative per image   (IU's setting)
@@ -8,7 +8,7 @@
     biased:frequency   as fspl, but frequent classes are named more often
     own                the labels as the user's file has them
 
-`…@spml` (fspl and positives) draws the masks of the SPML benchmark bit for bit.
+`…@spml` (fspl and positives): bitwise the masks of the SPML benchmark.
 """
 
 from dataclasses import dataclass

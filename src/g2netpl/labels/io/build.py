@@ -239,12 +239,12 @@ def apply_answers(values: LabelMatrix, answers: Mapping[int, Mapping[int, int]])
     The class that somebody confirmed is the one; if the one was denied, the others are open.
     """
     values = values.copy()
-    for row, said in answers.items():
-        yes = [column for column, answer in said.items() if answer == POSITIVE]
+    for row, given in answers.items():
+        yes = [column for column, answer in given.items() if answer == POSITIVE]
         if yes:
             values[row] = NEGATIVE
             values[row, yes[-1]] = POSITIVE
         elif (values[row] == NEGATIVE).all():
             values[row] = UNOBSERVED
-            values[row, list(said)] = NEGATIVE
+            values[row, list(given)] = NEGATIVE
     return values

@@ -154,13 +154,7 @@ def read_labels(
         table = tables.read_frame(files, replace(options, classes=known))
         table = in_class_order(renamed(table, options.aliases or {}), options, "data frame")
         return complete_single_labels(table) if options.single_label else table
-    try:
-        return _read_all(files, format, options)
-    except LabelFileError as error:
-        is_unknown = any(issue.kind == "unknown class" for issue in error.issues)
-        if options.classes is None or error.hint or not is_unknown:
-            raise
-        raise LabelFileError(error.issues, _LEARN_SOME) from None
+    return _read_all(files, format, options)
 
 
 def read_matching(
@@ -201,7 +195,9 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
             text = str(problem)
             is_named = text.startswith((str(path), f"{path.parent}/"))
             raise InputError(text if is_named else f"{path}: {text}") from None
-    issues.raise_any()
+    if issues:
+        is_unknown = any(issue.kind == "unknown class" for issue in issues)
+        raise LabelFileError(issues, _LEARN_SOME if is_unknown and options.classes else "")
     table, notes = merge(read, options.contradictions), unused_note(aliases, names)
     if any(ways):
         how = f"their images are named below {root} (--images: all names are below that folder)"

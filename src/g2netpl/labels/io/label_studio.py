@@ -87,7 +87,7 @@ class _Task(BaseModel):
 
     @property
     def results(self) -> list[_Result] | None:
-        """What people said of the image; None if they skipped it."""
+        """What people annotated; None if they skipped the image."""
         done = [each for each in self.annotations or () if not each.was_cancelled]
         return [result for each in done for result in each.result] if done else None
 
