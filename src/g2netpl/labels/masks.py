@@ -53,7 +53,7 @@ def mask_single_positive(
 ) -> IndexArray:
     """The class of each image's visible positive, −1 for images without a positive.
 
-    `weights`, (L,), say how much likelier a class is; without them all positives are equally likely.
+    `weights`, (L,), are relative probabilities of the classes; without them all are equal.
     Every class that has a positive is chosen at least once, wherever that is possible at all.
     """
     # a race of exponential clocks: class j rings first with probability weight_j / sum of weights

@@ -57,9 +57,9 @@ def informative_rows(
     """
     everything, complete = np.arange(len(labels)), _complete(labels)
     partly = np.setdiff1d(np.flatnonzero(per_image(labels)), complete)
-    if len(partly):
-        if _at_random(labels[partly], k, None if scores is None else scores[partly]):
-            return everything
+    partly_scores = None if scores is None else scores[partly]
+    if len(partly) and _at_random(labels[partly], k, partly_scores):
+        return everything
     enough = from_complete(labels) is not None and (
         not len(partly) or len(complete) >= _MANY_COMPLETE
     )
