@@ -158,10 +158,10 @@ class DataSet:
         frame = self._table.drop_columns([self.image]).to_pandas(ignore_metadata=True)
         if self.labels is None:  # columns of numbers are classes, all or the listed ones
             wanted = options.classes or tuple(frame)
-            kinds = {field.name: field.type for field in self._table.schema}
-            numbers = (types.is_integer, types.is_floating, types.is_boolean)
-            is_class = {name: any(of(kinds[name]) for of in numbers) for name in frame}
-            frame = frame[[n for n in frame if n.lower() == GROUP or (n in wanted and is_class[n])]]
+            is_number = (types.is_integer, types.is_floating, types.is_boolean)
+            numbers = {f.name for f in self._table.schema if any(of(f.type) for of in is_number)}
+            is_kept = [n.lower() == GROUP or (n in wanted and n in numbers) for n in frame]
+            frame = frame.loc[:, is_kept]
         for name in frame:
             classes = self.class_names(name)
             if classes is not None:

@@ -53,7 +53,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     row = {identity: number for number, identity in enumerate(lines)}
     places = [f"{path}:{line}" for line in lines.values()]
     found = [(row[image], name, POSITIVE) for name, images in present.items() for image in images]
-    table = long_table(
+    return long_table(
         plain_names([f"{identity}.jpg" for identity in lines]),
         pd.DataFrame(found, columns=LABELS),
         places.__getitem__,
@@ -61,7 +61,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         list(present),
         options.absent_value("negative"),
     )
-    return table
 
 
 def _read_list(file: Path, known: dict[str, int], issues: Issues) -> list[str]:
