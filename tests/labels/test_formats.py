@@ -317,6 +317,8 @@ def test_however_a_wide_file_is_written_it_says_the_same(content, data):
 def test_unknown_files_and_formats_are_named(tmp_path):
     with pytest.raises(InputError, match="no such label file"):
         read_labels(tmp_path / "none.csv")
+    with pytest.raises(InputError, match="File name too long"):
+        read_labels(tmp_path / f"{'x' * 300}.csv")
     put(tmp_path / "labels.txt", "")
     with pytest.raises(InputError, match="not a known label file; --format is one of openimages,"):
         read_labels(tmp_path / "labels.txt")

@@ -174,9 +174,10 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     if not paths:
         raise InputError("expected a label file, or several, got none")
     for path in map(ensure_local, paths):
-        if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
-            problem = "not a regular file" if path.exists() else "no such label file"
-            raise InputError(f"{path}: {problem}")
+        with friendly_os_errors(path):  # of a name that is too long, or a folder that is not ours
+            if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
+                problem = "not a regular file" if path.exists() else "no such label file"
+                raise InputError(f"{path}: {problem}")
     is_simple = len(paths) == 1 or options.one_folder
     root, ways = (None, [""] * len(paths)) if is_simple else image_folders(paths, format)
     # of several files each has its own classes, and no others can be absent
