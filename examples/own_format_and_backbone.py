@@ -98,7 +98,7 @@ def patches(pretrained: bool) -> Backbone:
     return Backbone(Patches(), Patches.width, mean=(0.3,) * 3, std=(0.25,) * 3)
 
 
-FORMATS["jsonl"] = Format("a line of JSON per photo", can_read, read, write, (".jsonl",))
+FORMATS["jsonl"] = Format(can_read, read, write, (".jsonl",))
 BACKBONES["patches"] = patches
 
 

@@ -8,7 +8,6 @@ from g2netpl.labels.class_names import (
     class_weights,
     imagenet_synsets,
     match_names,
-    normalize,
     read_names,
     summary,
     wordnet,
@@ -17,7 +16,7 @@ from g2netpl.labels.class_names import (
 from g2netpl.utils.errors import InputError
 
 SYNSETS = imagenet_synsets(1000)  # n02123045 tabby, n02012849 and n03126707 crane, …
-TABBY, AIRLINER, BIRD, MACHINE, COMPUTER_MOUSE = 281, 404, 134, 517, 673
+BIRD, MACHINE, COMPUTER_MOUSE = 134, 517, 673
 
 
 def classes_of(*names):
@@ -75,11 +74,6 @@ def test_a_rare_sense_leaves_its_classes_to_the_name_that_commonly_means_them():
     assert int(sign.sum()) < int(alone.sum())  # "flag" is also an iris, rarely
 
 
-def test_several_names():
-    cat, dog, both = classes_of("cat", "dog", "cat/dog")
-    assert both == cat | dog
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -134,9 +128,3 @@ def test_larger_imagenets_and_other_classifiers():
     (person,) = match_names(["people's person"], imagenet_synsets(21843))
     assert wordnet().position["n00007846"] in {wordnet().position[s] for s in person.senses}
     assert match_names(["dog"], []) == [Match("dog")]
-
-
-@pytest.mark.parametrize("name", ["", "42", "??", "—", "犬", "a" * 300])
-def test_odd_names_match_nothing(name):
-    assert classes_of(name) == [set()]
-    assert normalize(name) == normalize(normalize(name))

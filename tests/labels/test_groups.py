@@ -50,17 +50,6 @@ def test_groups_survive_a_conversion(wide, tmp_path, name):
     assert after.fingerprint() == before.fingerprint()
 
 
-def test_groups_in_parquet_may_be_numbers(tmp_path):
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    names, groups = ["a", "b", "c"], [0, 0, None]
-    for labels in ({"labels": [["x"], ["y"], ["x"]]}, {"x": [1, 0, 1], "y": [0, 1, None]}):
-        columns = {"image": names, **labels, "group": groups}
-        parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
-        table = read_labels(tmp_path / "t.parquet")
-        assert table.classes == ("x", "y")
-        assert table.groups == ("0", "0", "")
-
-
 def test_groups_are_a_part_of_what_a_table_says(wide):
     table = read_labels(wide)
     other, none = table.with_groups(("zoo", "zoo", "")), table.with_groups(None)

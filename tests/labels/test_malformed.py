@@ -6,8 +6,6 @@ from malformed import CASES
 from g2netpl.cli import main
 from g2netpl.labels.io import LabelFileError, read_labels
 
-SECONDS, BYTES = 60.0, 1 << 30
-
 
 def arguments(case, folder):
     flags = [str(folder / flag) if flag.endswith(".txt") else flag for flag in case.flags]
@@ -60,15 +58,6 @@ def test_one_image_under_three_names_is_one_image(tmp_path):
     table = read_labels(tmp_path / "x.csv")
     assert table.images == ("Zoo/a.jpg",)
     assert table.notes == ("united 2 rows with an earlier row of the same image",)
-
-
-def test_all_mistakes_of_tags_are_found_in_one_pass(tmp_path):
-    content = "image,labels,absent\na,x,x\nb,x\n/c,x,\na,y,\n"
-    assert problems(tmp_path / "tags.csv", content) == [
-        ("tags.csv:3", "number of cells"),
-        ("tags.csv:4", "image name"),
-        ("tags.csv:2", "contradiction"),
-    ]
 
 
 def test_all_mistakes_of_annotations_are_found_in_one_pass(tmp_path):

@@ -7,7 +7,6 @@ from g2netpl.labels.missingness import (
     can_choose_by,
     infer_mechanism,
     informative_rows,
-    looked_alike,
 )
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
@@ -79,15 +78,6 @@ def test_what_is_there_is_known_more_often(share):
     assert not len(informative_rows(labels, 2.2 * K, SCORES))
     assert infer_mechanism(labels, 2.2 * K)[0] == "random"
     assert infer_mechanism(labels, 2.2 * K, alike=False)[0] == "sampled"
-
-
-@pytest.mark.parametrize("setting", ["known:0.1", "known:0.5", "full"])
-def test_labels_missing_at_random_look_alike(setting):
-    assert looked_alike(SCORES, seen(setting))
-    rare = np.where(RANDOM.random(10) < 0.5, 1.0, 0.1)  # some classes are asked about less often
-    labels = np.where(RANDOM.random(TRUTH.shape) < rare, TRUTH, -1).astype(np.int8)
-    assert looked_alike(SCORES, labels)
-    assert looked_alike(np.full_like(SCORES, np.nan), labels)
 
 
 def test_an_epoch_is_not_chosen_by_a_few_negatives():

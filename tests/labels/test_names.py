@@ -43,13 +43,7 @@ def tasks(folder):
     return put(folder / "tasks.json", json.dumps(content))
 
 
-def folders(folder):
-    for name in (f"{ONE}/a.jpg", f"{TWO}/b.jpg", f"{TWO}/c.jpg", "tea/b.jpg"):
-        put(folder / "photos" / name, "")
-    return folder / "photos"
-
-
-@pytest.mark.parametrize("make", [tags, tasks, folders])
+@pytest.mark.parametrize("make", [tags, tasks])
 def test_one_class_in_two_spellings_is_one_class(tmp_path, make):
     table = read_labels(make(tmp_path))
     assert table.classes in ((ONE, "tea"), (TWO, "tea"))  # as it came first
@@ -93,13 +87,6 @@ def test_an_image_is_found_by_either_spelling(tmp_path, listed, stored):
     (path,) = locate([f"{listed}/{listed}.png"], tmp_path)
     assert os.path.samefile(path, tmp_path / stored / f"{stored}.png")
     assert path == f"{tmp_path}/{stored}/{stored}.png"
-
-
-def test_the_exact_name_is_preferred(tmp_path):
-    for colour, name in enumerate((ONE, TWO)):
-        photo(tmp_path / f"{name}.png", colour)
-    names = [f"{TWO}.png", f"{ONE}.png"]
-    assert locate(names, tmp_path) == [f"{tmp_path}/{name}" for name in names]
 
 
 def test_another_spelling_does_not_lead_out_of_the_folder(tmp_path):

@@ -1,13 +1,11 @@
 """Data sets as their makers give them out, written small by hand, with hand-written tables."""
 
 import json
-import re
 
 import numpy as np
 import pytest
 from malformed import put
 
-from g2netpl.cli import main
 from g2netpl.labels.io import ReadOptions, image_folder, read_labels
 from g2netpl.utils.errors import InputError
 
@@ -146,16 +144,6 @@ def test_nuswide_keeps_images_without_any_concept(tmp_path, groundtruth):
     assert table.values.tolist() == NUS_VALUES
 
 
-@pytest.mark.parametrize("place", ["Concepts81.txt", "ConceptsList/Concepts81.txt"])
-def test_nuswide_takes_the_order_of_its_concepts(tmp_path, place):
-    path = put(tmp_path / "ImageList/Imagelist.txt", "\n".join(NUS_IMAGES))
-    nus_files(tmp_path / "Groundtruth/AllLabels", "")
-    put(tmp_path / place, "\r\n".join(CONCEPTS[::-1]))
-    table = read_labels(path)
-    assert table.classes == CONCEPTS[::-1]
-    assert table.values[:, ::-1].tolist() == NUS_VALUES
-
-
 # OpenImages
 
 OPENIMAGES = """ImageID,Source,LabelName,Confidence
@@ -272,55 +260,6 @@ def test_imagefolder_takes_folders_as_classes(tmp_path):
 # A folder that is a data set of its own layout is no folder per class
 
 
-def devkit(folder, *years):
-    """The official tree, with a photo and a mask."""
-    for year in years:
-        root = folder / f"VOC{year}"
-        for part, name in (("train", "2008_000008"), ("val", "2008_000002")):
-            put(root / f"ImageSets/Main/{part}.txt", f"{name}\n")
-            put(root / f"ImageSets/Main/horse_{part}.txt", f"{name}  1\n")
-            put(root / f"ImageSets/Layout/{part}.txt", f"{name} 1\n")
-            put(root / f"ImageSets/Segmentation/{part}.txt", f"{name}\n")
-            put(root / f"ImageSets/Action/jumping_{part}.txt", f"{name}  1  1\n")
-            put(root / f"Annotations/{name}.xml", VOC_XML.format(name=name, objects=""))
-            put(root / f"JPEGImages/{name}.jpg", "")
-        put(root / "SegmentationClass/2008_000002.png", "")
-        put(root / "SegmentationObject/2008_000002.png", "")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("given", "train"),
-    [
-        ("VOCdevkit", "VOCdevkit/VOC2012"),
-        ("VOCdevkit/VOC2007", "VOCdevkit/VOC2007"),
-        (".", "VOCdevkit/VOC2012"),
-    ],
-)
-def test_the_development_kit_of_voc_says_what_to_write(tmp_path, capsys, given, train):
-    devkit(tmp_path / "VOCdevkit", 2007, 2012)
-    assert main(["check", "--labels", str(tmp_path / given)]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert f"--labels {tmp_path}/{train}/ImageSets/Main/train.txt (there: " in told
-    assert "VOC2007/ImageSets/Main/train.txt" in told
-    assert read_labels(tmp_path / train / "ImageSets/Main/train.txt").classes == ("horse",)
-
-
-@pytest.mark.parametrize(
-    ("train", "image"),
-    [
-        ("annotations/instances_train2017.json", "train2017/1.jpg"),
-        ("coco/annotations/mine.json", "coco/images/1.jpg"),
-    ],
-)
-def test_a_folder_that_holds_label_files_is_no_folder_per_class(tmp_path, train, image):
-    put(tmp_path / image, "")
-    put(tmp_path / train, '{"info": {}, "images": [], "annotations": [], "categories": []}')
-    with pytest.raises(InputError, match=f"as --labels {re.escape(str(tmp_path / train))} "):
-        read_labels(tmp_path)
-
-
 @pytest.mark.parametrize(
     "images",
     [
@@ -337,11 +276,3 @@ def test_parts_of_a_data_set_are_no_classes(tmp_path, images):
         read_labels(tmp_path)
     names = tuple({name.split("/")[-2]: 0 for name in images})
     assert read_labels(tmp_path, options=ReadOptions(classes=names)).images == tuple(sorted(images))
-
-
-def test_parts_that_are_read_together_are_told(tmp_path):
-    for name in ("train/dog/1.png", "test/cat/3.png", "train/cat/4.png"):
-        put(tmp_path / name, "")
-    (note,) = read_labels(tmp_path).notes
-    assert note.startswith("images of test and train are read together")
-    assert read_labels(tmp_path / "train").notes == ()

@@ -15,7 +15,6 @@ from malformed import put
 from PIL import Image, TiffImagePlugin
 from PIL.PngImagePlugin import PngInfo
 
-from g2netpl.cli import main
 from g2netpl.labels import paths
 from g2netpl.labels.io import LabelFileError, ReadOptions, photo_tags, read_labels, write_labels
 from g2netpl.labels.io import photos as xmp
@@ -270,15 +269,6 @@ def test_sidecars_in_every_dialect(tmp_path, dialect, name):
         tags(tmp_path, "sub/a.jpg", level=4)
 
 
-def test_a_keyword_in_no_list_is_one_too(tmp_path):
-    put(tmp_path / "a.jpg")
-    put(tmp_path / "a.jpg.xmp", packet("<dc:subject>cat</dc:subject>"))
-    assert tags(tmp_path) == {"cat"}
-    attribute = packet().replace('rdf:about=""', 'rdf:about="" dc:subject="cat"')
-    put(tmp_path / "a.jpg.xmp", attribute)
-    assert tags(tmp_path) == {"cat"}
-
-
 def test_tags_of_the_photo_and_of_its_sidecars_count_together(tmp_path):
     put(tmp_path / "a.jpg", with_iptc(b"owl", more=xmp_segment(CAT)))
     put(tmp_path / "a.jpg.xmp", packet(keyword_list("dc:subject", "dog", "cat")))
@@ -293,13 +283,6 @@ def test_tags_of_the_photo_and_of_its_sidecars_count_together(tmp_path):
     assert table.notes == ("keywords: 2 of 4 photos in the file, 1 in sidecars, 1 in both",)
     complete = read_labels(tmp_path, "photo-tags", ReadOptions(absent="negative"))
     assert complete.values[1:].tolist() == [[1, 0, 0, 0], [0] * 4, [0] * 4]
-
-
-def test_one_word_in_two_places_of_the_hierarchy_is_told(tmp_path):
-    lists = keyword_list("lr:hierarchicalSubject", "fruit|orange", "colour|orange")
-    put(tmp_path / "a.jpg", with_xmp(packet(lists)))
-    table = read_labels(tmp_path, "photo-tags")
-    assert table.notes[1:] == ("keyword 'orange' is one class for colour|orange and fruit|orange",)
 
 
 @pytest.mark.parametrize(
@@ -358,22 +341,10 @@ def test_a_sidecar_that_is_no_file_of_the_folder_is_told(tmp_path, make):
         write_labels(new, folder, "photo-tags")
 
 
-# Folders that were given without a format
-
-
-def test_a_folder_of_tagged_photos_is_told_which_format_to_ask_for(tmp_path, capsys):
-    folder = tmp_path / "photos"
-    put(folder / "a.jpg", with_xmp(CAT))
-    hint = "the photos carry tags of their own, which --format photo-tags reads"
-    assert main(["check", "--labels", str(folder)]) == 2
-    assert f"found 1 images in the folder itself; {hint}\n" in capsys.readouterr().err
-    put(folder / "train/b.jpg")
-    with pytest.raises(InputError, match=f"no names of classes; .*; {hint}"):
-        read_labels(folder)
-    put(folder / "2019 holidays/b.jpg")
-    assert read_labels(folder).notes[-1] == hint
-    put(folder / "a.jpg")
-    assert hint not in read_labels(folder).notes
+def test_a_folder_of_photos_is_named_the_format_to_ask_for(tmp_path):
+    put(tmp_path / "a.jpg", with_xmp(CAT))
+    with pytest.raises(InputError, match="in the folder itself, whose keywords are read with --fo"):
+        read_labels(tmp_path)
 
 
 # Written
@@ -470,7 +441,6 @@ def test_a_tag_goes_only_where_a_label_is_negative(tmp_path):
     assert keywords(tmp_path / "c.jpg.xmp", xmp.HIERARCHY)[-1] == "darktable|exported"
     assert notes == [
         "3 sidecars (1 new): 1 keyword added, 3 removed",
-        "2 negative labels against a keyword in the photo or a second sidecar: it stays",
         "5 negative labels not kept: a keyword is a positive",
     ]
 
@@ -536,26 +506,6 @@ def test_a_fault_in_one_sidecar_and_nothing_is_written_anywhere(tmp_path):
 # By commands
 
 
-def test_a_dry_run_names_the_changes_and_writes_nothing(tmp_path, capsys):
-    folder = tmp_path / "photos"
-    put(folder / "a.jpg")
-    put(folder / "a.jpg.xmp", packet(keyword_list("dc:subject", "dog")))
-    put(folder / "b.jpg")
-    put(tmp_path / "labels.csv", "image,cat,dog\na.jpg,1,0\nb.jpg,1,0\n")
-    command = ["convert", str(tmp_path / "labels.csv"), str(folder), "--to", "photo-tags"]
-    assert main([*command, "--dry-run"]) == 0
-    assert without_lightroom(capsys.readouterr().out.splitlines())[1:] == [
-        "note: 2 sidecars (1 new): 2 keywords added, 1 removed",
-        "note: a.jpg.xmp: + cat, − dog",
-        "note: b.jpg.xmp (new): + cat",
-        "note: 2 negative labels not kept: a keyword is a positive",
-        f"nothing is written to {folder} (--dry-run)",
-    ]
-    assert not (folder / "b.jpg.xmp").exists()
-    assert main([*command, "--sidecar", "IMG.xmp"]) == 0
-    assert keywords(folder / "b.xmp") == ["cat"]
-
-
 # Sidecars of two photos
 
 
@@ -571,79 +521,10 @@ def test_a_sidecar_that_a_raw_file_shares_is_not_changed(tmp_path, ending):
     assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt", "owl"]
     assert notes[:-1] == [
         "1 sidecar (1 new): 1 keyword added, 0 removed",
-        "1 negative label against a keyword in the photo or a second sidecar: it stays",
         "1 shared sidecar not changed (a raw file or another photo has the same name): sub/a.xmp",
     ]
     photo_tags.write(LabelTable(("sub/a.jpg",), ("owl",), [[0]]), tmp_path)
     assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt"]
-
-
-# Several programs at once
-
-
-@pytest.fixture
-def meanwhile(monkeypatch):
-    """Do something between reading a sidecar and writing it: at the given edits, 0 is a trial."""
-    edit = xmp.Packet.to_bytes
-
-    def arrange(action, moments=(1,)):
-        moment = iter(range(1000))
-
-        def interrupted(*how):
-            content = edit(*how)
-            if next(moment) in moments:
-                action()
-            return content
-
-        monkeypatch.setattr(xmp.Packet, "to_bytes", interrupted)
-
-    return arrange
-
-
-def files_in(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-@pytest.mark.parametrize("before", [None, CAT])
-def test_a_sidecar_that_another_program_writes_meanwhile_keeps_its_content(
-    tmp_path, meanwhile, before
-):
-    put(tmp_path / "a.jpg")
-    path = tmp_path / "a.jpg.xmp"
-    if before is not None:
-        put(path, before)
-    theirs = DARKTABLE.replace("kestrel", "owl")  # one of our tags is there already
-    meanwhile(lambda: put(path, theirs))
-    notes = write_labels(table_of(a="+owl +fox -winter"), tmp_path, "photo-tags")
-    assert notes[0] == "1 sidecar (0 new): 1 keyword added, 1 removed"
-    assert keywords(path) == ["animal", "bird", "darktable", "exported", "owl", "fox"]
-    assert keywords(path, xmp.HIERARCHY) == ["animal|bird|owl", "darktable|exported", "fox"]
-    assert "exposure" in path.read_text()
-    assert files_in(tmp_path) == ["a.jpg", "a.jpg.xmp"]
-
-
-def test_a_second_command_on_the_folder_is_rejected(tmp_path, meanwhile, capsys):
-    folder = tmp_path / "photos"
-    put(folder / "sub/a.jpg")
-    put(tmp_path / "one.csv", "image,cat\nsub/a.jpg,1\n")
-    put(tmp_path / "two.csv", "image,dog\nsub/a.jpg,1\n")
-    second = ["convert", str(tmp_path / "two.csv"), str(folder), "--to", "photo-tags"]
-    codes, lines = [], []
-
-    def run_second():
-        codes.append(main(second))
-        lines.extend(capsys.readouterr().err.splitlines())
-        assert files_in(folder) == ["sub", "sub/a.jpg"]
-
-    meanwhile(run_second)
-    assert main(["convert", str(tmp_path / "one.csv"), str(folder), "--to", "photo-tags"]) == 0
-    assert codes == [2]
-    (line,) = lines
-    assert f"{folder}: another g2netpl process writes there" in line
-    assert keywords(folder / "sub/a.jpg.xmp") == ["cat"]
-    assert main(second) == 0
-    assert keywords(folder / "sub/a.jpg.xmp") == ["cat", "dog"]
-    assert files_in(folder) == ["sub", "sub/a.jpg", "sub/a.jpg.xmp"]
 
 
 # Programs of photographers

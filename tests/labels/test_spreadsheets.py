@@ -51,55 +51,41 @@ TAGGED = (
 PANDAS = ("a.jpg", "b.jpg", "c.jpg"), ("cat", "dog"), [[1, -1], [0, 1], [-1, 0]]
 FORMULAS = ("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 0], [0, 1]]
 
+DATED = (
+    {"ignore_columns": ("datum",)},
+    (
+        ("IMG_1.JPG", "IMG_2.JPG", "IMG_3.JPG"),
+        ("Café", "Hund", "Vogel"),
+        [[1, 0, -1], [1, 0, -1], [1, -1, 1]],
+    ),
+)
 READ = {
     "LibreOffice, tags beside other columns": ("libreoffice-tags.xlsx", {}, TAGGED),
-    "LibreOffice, UTF-16 with tabs": ("libreoffice-tags-utf16.csv", {}, TAGGED),
     "LibreOffice, cp1252": ("libreoffice-tags-cp1252.csv", {"encoding": "cp1252"}, TAGGED),
     "LibreOffice, formulas": ("libreoffice-formula.xlsx", {}, FORMULAS),
-    "LibreOffice, dates, bools, marks": (
-        "libreoffice-wide.xlsx",
-        {"ignore_columns": ("datum",)},
-        (
-            ("IMG_1.JPG", "IMG_2.JPG", "IMG_3.JPG"),
-            ("Café", "Hund", "Vogel"),
-            [[1, 0, -1], [1, 0, -1], [1, -1, 1]],
-        ),
-    ),
-    "Excel's old format": (
-        "libreoffice-wide.xls",
-        {"ignore_columns": ("datum",)},
-        (
-            ("IMG_1.JPG", "IMG_2.JPG", "IMG_3.JPG"),
-            ("Café", "Hund", "Vogel"),
-            [[1, 0, -1], [1, 0, -1], [1, -1, 1]],
-        ),
-    ),
+    "LibreOffice, dates, bools, marks": ("libreoffice-wide.xlsx", *DATED),
+    "Excel's old format": ("libreoffice-wide.xls", *DATED),
     "pandas with its index": ("pandas-index.xlsx", {}, PANDAS),
     "XlsxWriter": ("xlsxwriter.xlsx", {}, PANDAS),
-    "a workbook of numbers": (
-        workbook(WIDE, ["a.jpg", 1], ["b.jpg", 0, 1.0]),
-        {},
-        TWO,
-    ),
-    "commas": ("image,cat,dog\na.jpg,1,\nb.jpg,0,1\n", {}, TWO),
     "Excel of much of Europe": ("image;cat;dog\r\na.jpg;1;\r\nb.jpg;0;1\r\n", {}, TWO),
     "Excel's line for itself": ("sep=;\r\nimage;cat;dog\r\na.jpg;1;\r\nb.jpg;0;1\r\n", {}, TWO),
-    "Excel's CSV UTF-8": ("\ufeffimage,cat,dog\r\na.jpg,1,\r\nb.jpg,0,1\r\n", {}, TWO),
     "empty rows and columns": (
         "image,cat,dog,,\na.jpg,1,,,\n,,,,\nb.jpg,0,1,,\n,,,,\n,,,,\n",
         {},
         TWO,
     ),
     "decimal commas": ("image;cat;dog\na.jpg;1,0;\nb.jpg;0,0;1,0\n", {}, TWO),
-    "TRUE and FALSE": ("image,cat,dog\na.jpg,TRUE,\nb.jpg,FALSE,True\n", {}, TWO),
-    "yes and no": ("image,cat,dog\na.jpg,yes,\nb.jpg,No,YES\n", {}, TWO),
     "marks": ("image,cat,dog\na.jpg,x,\nb.jpg,0,X\n", {}, TWO),
-    "pandas, NaN": ("image,cat,dog\na.jpg,1.0,NaN\nb.jpg,0.0,1.0\n", {}, TWO),
+    "TRUE and FALSE": ("image,cat,dog\na.jpg,TRUE,\nb.jpg,FALSE,True\n", {}, TWO),
+    "a list of JSON": ('image,tags\na.jpg,"[""cat"", ""dog""]"\nb.jpg,"[""dog""]"\n', {}, BOTH),
+    "ids and tags that are numbers": (
+        "image,tags\n007,1\n008,02;1\n",
+        {},
+        (("007", "008"), ("02", "1"), [[-1, 1], [1, 1]]),
+    ),
     "pandas, its index": (",image,cat,dog\n0,a.jpg,1,\n1,b.jpg,0,1\n", {}, TWO),
-    "another word for the image": ("File Name,cat,dog\na.jpg,1,\nb.jpg,0,1\n", {}, TWO),
     "a word of another language for the image": ("Bild;cat;dog\na.jpg;1;\nb.jpg;0;1\n", {}, TWO),
     "WAHR and FALSCH": ("image;cat;dog\na.jpg;WAHR;\nb.jpg;FALSCH;WAHR\n", {}, TWO),
-    "the image is not first": ("cat,dog,photo\n1,,a.jpg\n0,1,b.jpg\n", {}, TWO),
     "a class called tags": (
         "image,tags,cat\na.jpg,1,0\n",
         {},
@@ -120,68 +106,30 @@ READ = {
         {},
         (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
     ),
-    "tags are told": (
-        "Name,Motiv\na.jpg,cat\nb.jpg,dog;cat\n",
-        {"tags_column": "Motiv"},
-        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
-    ),
-    "tags in several columns": (
-        "Name,Tag1,Tag2,Tag3\na.jpg,cat,,\nb.jpg,dog,cat,dog\n",
-        {"tags_column": ("Tag1,tag2", "Tag3")},
-        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
-    ),
-    "keywords in German": (
-        "Dateiname;Schlagwörter;Kamera\n18;cat;X\n19;dog,cat;X\n",
-        {},
-        (("18", "19"), ("cat", "dog"), [[1, -1], [1, 1]]),
-    ),
     "line breaks in a cell": (
         'image,tags\na.jpg,cat\nb.jpg,"dog\r\ncat\n"\n',
         {},
         (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
-    ),
-    "predictions, read as labels": (
-        "image,labels,cat,dog\na.jpg,cat,0.9,0.1\n",
-        {},
-        (("a.jpg",), ("cat",), [[1]]),
     ),
     "a row per tag": (
         "image,label\na.jpg,cat\nb.jpg,dog\na.jpg,dog\n",
         {},
         (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]),
     ),
-    "commas between tags": (
-        'image,tags\na.jpg,"cat, dog"\nb.jpg,dog\n',
-        {"separator": ","},
-        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]),
-    ),
     # as Kaggle, scripts and phones write them
-    "tags in UTF-16, as Excel's Unicode text": (
-        "image\tTags\na.jpg\tcat;dog\nb.jpg\tdog\n".encode("utf-16"),
-        {},
-        BOTH,
-    ),
     "one-hot in UTF-16 with commas": (
         "image,cat,dog\na.jpg,1,\nb.jpg,0,1\n".encode("utf-16"),
         {},
         TWO,
     ),
     "semicolons with a byte order mark": ("\ufeffimage;tags\na.jpg;cat,dog\nb.jpg;dog\n", {}, BOTH),
-    "columns separated by |": ("image|tags\na.jpg|cat;dog\nb.jpg|dog\n", {}, BOTH),
     "a list of Python": ("image,tags\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n", {}, BOTH),
-    "a list of JSON": ('image,tags\na.jpg,"[""cat"", ""dog""]"\nb.jpg,"[""dog""]"\n', {}, BOTH),
     "a list without quotes": ('image,tags\na.jpg,"[cat, dog]"\nb.jpg,[dog]\n', {}, BOTH),
     "a list of numpy": ("image,tags\na.jpg,['cat' 'dog']\nb.jpg,['dog']\n", {}, BOTH),
-    "a set": ("image,tags\na.jpg,\"{'dog', 'cat'}\"\nb.jpg,{'dog'}\n", {}, BOTH),
     "an empty list": (
         "image,tags\na.jpg,\"['cat', 'dog']\"\nb.jpg,[]\n",
         {},
         (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, -1]]),
-    ),
-    "a list whose tags have commas": (
-        "image,tags\na.jpg,\"['salt, sea', 'x;y']\"\n",
-        {},
-        (("a.jpg",), ("salt, sea", "x;y"), [[1, 1]]),
     ),
     "a list although a comma was told": (
         "image,tags\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n",
@@ -189,42 +137,18 @@ READ = {
         BOTH,
     ),
     "commas that separate": ('image,tags\na.jpg,"cat, dog"\nb.jpg,dog\nc.jpg,cat\n', {}, THREE),
-    "commas of names": (
-        'image,tags\na.jpg,"salt, sea"\nb.jpg,cat\n',
-        {},
-        (("a.jpg", "b.jpg"), ("cat", "salt, sea"), [[-1, 1], [1, -1]]),
-    ),
-    "Genre": ("Path,Genre\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n", {}, BOTH),
     "lists under any name": ("file,what\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n", {}, BOTH),
     "ticks": ("image,cat,dog\na.jpg,✓,?\nb.jpg,0,✔\n", {}, TWO),
-    "everything quoted": ('"image","cat","dog"\n"a.jpg","1",""\n"b.jpg","0","1"\n', {}, TWO),
     "spaces around cells": ("image , cat , dog\na.jpg, 1 , \nb.jpg, 0, 1\n", {}, TWO),
-    "numbers of two decimals": ("image,cat,dog\na.jpg,1.00,\nb.jpg,0.00,1.00\n", {}, TWO),
-    "no newline at the end": ("image,cat,dog\na.jpg,1,\nb.jpg,0,1", {}, TWO),
     "classes that are numbers": (
         "image,1,2\na.jpg,1,\nb.jpg,0,1\n",
         {},
         (("a.jpg", "b.jpg"), ("1", "2"), [[1, -1], [0, 1]]),
     ),
-    "ids and tags that are numbers": (
-        "image,tags\n007,1\n008,02;1\n",
-        {},
-        (("007", "008"), ("02", "1"), [[-1, 1], [1, 1]]),
-    ),
     "NA and dates as ids": (
         "image,cat\nNA,1\n2019-05-01,0\nnull,1\n1e5,\n",
         {},
         (("NA", "2019-05-01", "null", "1e5"), ("cat",), [[1], [0], [1], [-1]]),
-    ),
-    "Windows paths": (
-        "image,cat,dog\nx\\a.jpg,1,\nx\\b.jpg,0,1\n",
-        {},
-        (("x\\a.jpg", "x\\b.jpg"), *TWO[1:]),
-    ),
-    "accents in two spellings": (
-        "image,tags\na.jpg,Cafe\u0301\nb.jpg,Café\n",
-        {},
-        (("a.jpg", "b.jpg"), ("Café",), [[1], [1]]),
     ),
     "a line break in a quoted id": (
         'image,cat\n"a\nb.jpg",1\nc.jpg,0\n',
@@ -397,6 +321,6 @@ def test_files_are_found_by_what_people_write(tmp_path):
 @pytest.mark.parametrize("name", ["=a.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
 def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
     table = LabelTable((name,), ("cat",), np.array([[1]]))
-    with pytest.raises(InputError, match="cannot stand in a workbook as it is"):
+    with pytest.raises(InputError, match="cannot be in a workbook as it is"):
         write_labels(table, tmp_path / "x.xlsx")
     assert not list(tmp_path.iterdir())

@@ -39,12 +39,6 @@ def test_mistakes_are_named(change, message):
         table(**change)
 
 
-def test_taking_rows_keeps_their_order():
-    taken = table().take([1, 0])
-    assert taken.images == ("b", "a")
-    assert taken.values.tolist() == [[-1, 1], [1, 0]]
-
-
 def test_the_fingerprint_changes_with_every_part():
     prints = {
         table().fingerprint(),

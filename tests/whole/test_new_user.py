@@ -73,7 +73,7 @@ def test_photos_of_kinds_that_are_not_read_are_told_once(scans, small_bundle, ca
 
 
 def test_one_class_without_negatives_is_told_and_refused_where_all_images_have_it(scans, capsys):
-    told = "one class and no negatives: nothing tells 'cat' from the rest; give some images 0"
+    told = "one class and no negatives: nothing distinguishes 'cat' from the rest; give some "
     arguments = labels(scans, f"image,tags\n{rows('cat', 9)}")
     assert told in check(arguments, capsys)[0]
     assert any(note.startswith(told) for note in training(arguments).notes)
@@ -88,7 +88,7 @@ def test_one_class_without_negatives_is_told_and_refused_where_all_images_have_i
 
 @pytest.mark.parametrize("word", ["Nothing", "n/a"])
 def test_a_tag_for_nothing_is_told(scans, capsys, word):
-    told = f"{word!r} is a class as any other, on 9 images; if it says that nothing is there,"
+    told = f"{word!r} is a class as any other, on 9 images; if it means that nothing is there,"
     arguments = labels(scans, f"image,tags\n{rows(word, 9)}scan09,cat\nscan10,cat\n")
     assert told in check(arguments, capsys)[0]
     assert any(note.startswith(told) for note in training(arguments).notes)

@@ -17,13 +17,7 @@ import numpy as np
 from g2netpl.images.duplicates import phash
 from g2netpl.images.pixels import open_image, unreadable_hint
 from g2netpl.images.sources import LEAVE_OUT_HINT, find, images_around, others_left_out
-from g2netpl.labels.class_warnings import (
-    named_nothing,
-    no_opposite,
-    on_one_image,
-    similar_class_names,
-    single_label_note,
-)
+from g2netpl.labels.class_warnings import class_notes, similar_class_names
 from g2netpl.labels.files import Files, as_files, named
 from g2netpl.labels.io import (
     USUAL,
@@ -108,9 +102,7 @@ def inspect_labels(
         return Inspection(as_files(files), errors=[*problem.issues], remedy=problem.hint)
     result = Inspection(as_files(files), table, class_counts(table), facts=[*table.notes])
     path = result.labels
-    if not reading.single_label:
-        result.facts += [*single_label_note(table), *named_nothing(table)]
-    result.facts += [*no_opposite(table), *on_one_image(table)]
+    result.facts += class_notes(table, reading.single_label)
     if len(table) < 2:
         result.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
     if not any(count.positive for count in result.classes):

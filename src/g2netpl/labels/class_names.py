@@ -32,8 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.text import read_text
+from g2netpl.labels.io.issues import Issues, read_text
 from g2netpl.labels.io.writing import write_rows
 from g2netpl.utils.errors import InputError, did_you_mean
 

@@ -38,22 +38,18 @@ def similar_class_names(table: LabelTable) -> list[SimilarNames]:
     count = dict(zip(table.classes, per_class(table.values, POSITIVE).tolist(), strict=True))
     spelt: dict[str, list[str]] = defaultdict(list)
     for name in table.classes:
-        letters = normalize_name(name).casefold().translate(dict.fromkeys(map(ord, " -_")))
-        spelt[letters].append(name)
+        spelt[re.sub("[ _-]", "", normalize_name(name).casefold())].append(name)
     total = {word: sum(count[name] for name in names) for word, names in spelt.items()}
     usual = {word: max(names, key=count.__getitem__) for word, names in spelt.items()}
     typos: dict[str, str] = {}  # a frequent word for rare ones of the same first letter and digits
-    frequent = [word for word, positives in total.items() if positives >= _TIMES]
-    for rare, positives in total.items():
-        if 1 <= positives <= _RARE:
-            form = rare[:1], re.sub(r"\D", "", rare)
-            often = [
-                word
-                for word in frequent
-                if total[word] >= _TIMES * positives and form == (word[:1], re.sub(r"\D", "", word))
-            ]
-            for word in get_close_matches(rare, often, 1, _SIMILAR):
-                typos[rare] = word
+    for rare in (word for word, positives in total.items() if 1 <= positives <= _RARE):
+        often = [
+            word
+            for word, positives in total.items()
+            if positives >= _TIMES * total[rare] and _form(word) == _form(rare)
+        ]
+        if near := get_close_matches(rare, often, 1, _SIMILAR):
+            typos[rare] = near[0]
     found = []
     for word, names in spelt.items():
         if len(names) > 1:
@@ -67,60 +63,53 @@ def similar_class_names(table: LabelTable) -> list[SimilarNames]:
     return found
 
 
+def _form(word: str) -> tuple[str, str]:
+    """What a typo seldom changes: the first letter and the digits."""
+    return word[:1], re.sub(r"\D", "", word)
+
+
 def similar_names_note(table: LabelTable) -> list[str]:
-    """The first of them in one line."""
+    """The similar names in one line."""
     found = similar_class_names(table)
-    if not found:
-        return []
-    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    shown = "; ".join(similar.names for similar in found[:_NAMED])
-    return [f"similar classes: {shown}{more}; {_HINT} {found[0].alias!r}"]
+    shown = listed((similar.names for similar in found), _NAMED)
+    return [f"similar classes: {shown}; {_HINT} {found[0].alias!r}"] if found else []
 
 
 def label_warnings(table: LabelTable, single_label: bool = False) -> list[str]:
     """All warnings that `train` reports; `single_label` if every image has one class."""
-    more = [] if single_label else [*named_nothing(table), *single_label_note(table)]
-    return [*similar_names_note(table), *more, *no_opposite(table)]
+    return [*similar_names_note(table), *class_notes(table, single_label)]
 
 
-def single_label_note(table: LabelTable) -> list[str]:
-    """A note if every labelled image has exactly one positive, and that is no coincidence."""
+def class_notes(table: LabelTable, single_label: bool = False) -> list[str]:
+    """What is odd about the numbers of labels and the meaning of classes."""
+    positives, negatives = (per_class(table.values, sign) for sign in (POSITIVE, NEGATIVE))
+    counts, notes = dict(zip(table.classes, positives.tolist(), strict=True)), []
+    if not single_label and looks_single_label(table):
+        notes.append(
+            "every labelled image has exactly one positive; if each shows one class, as a photo of "
+            "one species does, say --single-label: then all other classes are known to be absent"
+        )
+    for name, count in counts.items():
+        if name.strip().lower() in _NO_CLASS and count and not single_label:
+            notes.append(
+                f"{name!r} is a class as any other, on {counted(count, 'image')}; if it means that "
+                "nothing is there, leave it out, and if tags are complete give --absent negative"
+            )
+    if len(counts) == 1 and positives.any() and not negatives.any():
+        notes.append(
+            f"one class and no negatives: nothing distinguishes {table.classes[0]!r} from the "
+            "rest; give some images 0 (among tags: in a column 'absent')"
+        )
+    rare = [repr(name) for name, count in counts.items() if count == 1]
+    if rare:
+        notes.append(f"only one labelled image (too few to learn): {listed(rare)}")
+    return notes
+
+
+def looks_single_label(table: LabelTable) -> bool:
+    """Whether every labelled image has exactly one positive, and that is no coincidence."""
     positives = per_image(table.values, POSITIVE)
     labelled = int((positives > 0).sum())
     if labelled < _ENOUGH or positives.max() > 1 or labelled < table.labelled.sum():
-        return []
-    if (per_class(table.values, POSITIVE) > 0).sum() < 2:
-        return []
-    return [
-        "every labelled image has exactly one positive; if each shows one class, as a photo of one "
-        "species does, say --single-label: then all other classes are known to be absent"
-    ]
-
-
-def named_nothing(table: LabelTable) -> list[str]:
-    """A note on a class whose name says that nothing is there."""
-    counts = per_class(table.values, POSITIVE).tolist()
-    return [
-        f"{name!r} is a class as any other, on {counted(count, 'image')}; if it says that nothing "
-        "is there, leave it out, and if tags are complete give --absent negative"
-        for name, count in zip(table.classes, counts, strict=True)
-        if name.strip().lower() in _NO_CLASS and count
-    ]
-
-
-def no_opposite(table: LabelTable) -> list[str]:
-    """A note on a single class without any negative."""
-    positive, negative = (per_class(table.values, sign).any() for sign in (POSITIVE, NEGATIVE))
-    if len(table.classes) > 1 or negative or not positive:
-        return []
-    return [
-        f"one class and no negatives: nothing tells {table.classes[0]!r} from the rest; give some "
-        "images 0 (among tags: in a column 'absent')"
-    ]
-
-
-def on_one_image(table: LabelTable) -> list[str]:
-    """A note on classes with a single positive."""
-    counts = per_class(table.values, POSITIVE).tolist()
-    rare = [repr(name) for name, count in zip(table.classes, counts, strict=True) if count == 1]
-    return [f"only one labelled image (too few to learn): {listed(rare)}"] if rare else []
+        return False
+    return bool((per_class(table.values, POSITIVE) > 0).sum() > 1)

@@ -1,17 +1,15 @@
 """Masks: which labels stay visible.
 
-Random numbers are drawn for every cell of the matrix, known or not, and in its order.
+A random number is taken for every cell of the matrix, known or not, in its order.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, IndexArray, LabelMatrix
-
-_BLOCK = 1 << 20  # cells that numbers are drawn for at a time
 
 
 def spml_masks(labels: LabelMatrix, positives: int, negatives: int, seed: int) -> LabelMatrix:
@@ -30,11 +28,8 @@ def mask_uniform(
     labels: LabelMatrix, probability: float, random: np.random.Generator
 ) -> LabelMatrix:
     """Every label with this probability."""
-    kept = np.full_like(labels, UNOBSERVED)
-    for rows in _blocks(labels):
-        visible = random.random(labels[rows].shape) < probability
-        kept[rows][visible] = labels[rows][visible]
-    return kept
+    visible = random.random(labels.shape) < probability
+    return np.where(visible, labels, UNOBSERVED).astype(np.int8)
 
 
 def mask_k_per_image(
@@ -43,14 +38,13 @@ def mask_k_per_image(
     """Of every image up to so many random labels of each value."""
     kept = np.full_like(labels, UNOBSERVED)
     for value, count in counts.items():
+        lottery = random.random(labels.shape)
+        lottery[labels != value] = np.inf
         most = min(count, labels.shape[1])
-        for rows in _blocks(labels):
-            lottery = random.random(labels[rows].shape)
-            lottery[labels[rows] != value] = np.inf
-            if most:
-                drawn = np.argpartition(lottery, most - 1, axis=1)[:, :most]
-                image, place = np.nonzero(np.take_along_axis(lottery, drawn, axis=1) < np.inf)
-                kept[rows][image, drawn[image, place]] = value
+        if most:
+            first = np.argpartition(lottery, most - 1, axis=1)[:, :most]
+            image, place = np.nonzero(np.take_along_axis(lottery, first, axis=1) < np.inf)
+            kept[image, first[image, place]] = value
     return kept
 
 
@@ -59,21 +53,16 @@ def mask_single_positive(
 ) -> IndexArray:
     """The class of each image's visible positive, −1 for images without a positive.
 
-    `weights`, (L,), say how much likelier a class is; without them all positives are alike.
+    `weights`, (L,), are relative probabilities of the classes; without them all are equal.
     Every class that has a positive is chosen at least once, wherever that is possible at all.
     """
-    rows, columns = np.nonzero(labels == POSITIVE)
     # a race of exponential clocks: class j rings first with probability weight_j / sum of weights
-    race = _clocks(labels, rows, columns, random)
+    race = random.exponential(size=labels.shape)
     if weights is not None:
-        race /= weights[columns]
-    chosen = np.full(len(labels), -1, dtype=np.int64)
-    begins = np.flatnonzero(np.diff(rows, prepend=-1))  # of each image's positives
-    if len(begins):
-        earliest = np.minimum.reduceat(race, begins)
-        first = np.flatnonzero(race == np.repeat(earliest, np.diff(begins, append=len(rows))))
-        chosen[rows[first[::-1]]] = columns[first[::-1]]  # of equal ones the first class stays
-    return _cover_every_class(chosen, rows, columns, labels.shape[1], random)
+        race /= np.maximum(weights, 1)
+    race[labels != POSITIVE] = np.inf
+    chosen = np.where((labels == POSITIVE).any(axis=1), race.argmin(axis=1), -1)
+    return _cover_every_class(chosen, labels, random)
 
 
 def single_positives(labels: LabelMatrix, chosen: IndexArray) -> LabelMatrix:
@@ -110,47 +99,16 @@ def subset(
     return subset
 
 
-def _blocks(labels: LabelMatrix) -> Iterator[slice]:
-    """Neighbouring images, not many at a time: a random number takes eight bytes, a label one."""
-    count, classes = labels.shape
-    size = max(1, _BLOCK // classes)
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-def _clocks(
-    labels: LabelMatrix, rows: IndexArray, columns: IndexArray, random: np.random.Generator
-) -> npt.NDArray[np.float64]:
-    """The times of some cells, image after image."""
-    times = np.empty(len(rows))
-    for block in _blocks(labels):
-        drawn = random.exponential(size=labels[block].shape)
-        here = slice(*np.searchsorted(rows, (block.start, block.stop)).tolist())
-        times[here] = drawn[rows[here] - block.start, columns[here]]
-    return times
-
-
 def _cover_every_class(
-    chosen: IndexArray,
-    rows: IndexArray,
-    columns: IndexArray,
-    classes: int,
-    random: np.random.Generator,
+    chosen: IndexArray, labels: LabelMatrix, random: np.random.Generator
 ) -> IndexArray:
     """Change as few choices as possible so that every class with a positive is chosen once.
-
-    `rows` and `columns` are the positives, image after image.
 
     A class without an image takes one over from a class that has two or more, if need be along a
     chain of classes (an augmenting path of the bipartite matching).
     """
-    chosen = chosen.copy()
-    count = np.bincount(chosen[chosen >= 0], minlength=classes)
-    there = np.bincount(columns, minlength=classes)
-    absent = np.flatnonzero((count == 0) & (there > 0))
-    if not len(absent):
-        return chosen
-    images = rows[np.argsort(columns, kind="stable")]  # class after class
-    images_of = np.split(images, np.cumsum(there)[:-1])
+    count = np.bincount(chosen[chosen >= 0], minlength=labels.shape[1])
+    absent = np.flatnonzero((count == 0) & (labels == POSITIVE).any(axis=0))
     for missing in absent:
         came_from: dict[int, tuple[int, int]] = {}  # class -> (image that it gives, class it helps)
         queue, seen = deque([int(missing)]), {int(missing)}
@@ -158,7 +116,7 @@ def _cover_every_class(
             taker = queue.popleft()
             if count[taker] > 1:
                 break
-            for image in random.permutation(images_of[taker]):
+            for image in random.permutation(np.flatnonzero(labels[:, taker] == POSITIVE)):
                 giver = int(chosen[image])
                 if giver not in seen:
                     seen.add(giver)

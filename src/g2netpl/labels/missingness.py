@@ -1,10 +1,8 @@
-"""How labels came to be known, and how many positives there are, as far as the labels tell.
+"""How labels came to be known, and how many positives there are per image (k), by the labels.
 
-sampled   what was named is drawn from what is in the image: tags, one positive per image
-random    every label was looked at by chance, and its sign written down
+sampled   an observed label is sampled from the image's positives: tags, one positive per image
+random    every label, positive or negative, is observed with the same probability
 complete  everything about an image is known
-
-k is the number of positives per image.
 """
 
 from typing import Literal
@@ -25,14 +23,14 @@ from g2netpl.labels.table import (
 Observation = Literal["sampled", "random", "complete"]
 
 _ENOUGH_COMPLETE = 10
-_MANY_COMPLETE = 50  # beside others that are known in part
-_ALIKE = 1.15  # times as often as others, and chance, are likely labels known at most
+_MANY_COMPLETE = 50  # if others are known in part
+_ALIKE = 1.15  # times as often as others, at most, likely labels are known
 
 
 def infer_mechanism(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[Observation, str]:
     """Which of them these labels look like if there are k, and why.
 
-    `alike` says that likely labels are known as often as others, as far as anybody looked.
+    `alike` is false if a model finds that likely labels are known more often than others.
     """
     positives = int(per_class(labels, POSITIVE).sum())
     negatives = int(per_class(labels, NEGATIVE).sum())
@@ -40,7 +38,7 @@ def infer_mechanism(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[
     if classes < 2:
         return "random", "there is one class"
     if not negatives:
-        return "sampled", "there are positives alone"
+        return "sampled", "there are only positives"
     if positives + negatives == images * classes:
         return "complete", "everything is known"
     some = from_complete(labels) is not None or from_both_signs(labels) is not None
@@ -52,18 +50,16 @@ def infer_mechanism(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[
 def informative_rows(
     labels: LabelMatrix, k: float, scores: npt.NDArray[np.floating] | None = None
 ) -> IndexArray:
-    """Images whose known labels are positive as often as all labels are, where there are k.
+    """Images whose known labels are positive as often as all labels are, if there are k.
 
-    Those of which everything is known, and the others too if both signs are missing at random
-    there, also by the scores of a network that has not learnt from them; none where people named
-    what they saw, and now and then what they did not see.
+    These are the images of which everything is known, and the others too if positives and negatives
+    are missing at random there, also by the `scores` of a model that has not learnt from them.
     """
     everything, complete = np.arange(len(labels)), _complete(labels)
     partly = np.setdiff1d(np.flatnonzero(per_image(labels)), complete)
-    if len(partly):
-        said = None if scores is None else scores[partly]
-        if _at_random(labels[partly], k, said):
-            return everything
+    partly_scores = None if scores is None else scores[partly]
+    if len(partly) and _at_random(labels[partly], k, partly_scores):
+        return everything
     enough = from_complete(labels) is not None and (
         not len(partly) or len(complete) >= _MANY_COMPLETE
     )
@@ -71,9 +67,9 @@ def informative_rows(
 
 
 def can_choose_by(labels: LabelMatrix) -> bool:
-    """Whether a ranking of these labels tells which network is better.
+    """Whether a ranking of these labels shows which model is better.
 
-    A few negatives beside many tags do not: hardly a class could be ranked, and by chance.
+    A few negatives among many tags do not: hardly a class can be ranked.
     """
     positives, negatives = (per_class(labels, sign) for sign in (POSITIVE, NEGATIVE))
     named = positives > 0
@@ -117,13 +113,12 @@ def from_both_signs(labels: LabelMatrix) -> float | None:
     """k where labels of both signs are missing at random; None where they are not.
 
     At random means that the number of observed negatives varies from image to image as it does
-    when every label is drawn by itself; observers who name a fixed number per image give it away.
+    when every label is observed independently; it varies less if people name a fixed number.
     """
     positives, negatives = per_class(labels, POSITIVE), per_image(labels, NEGATIVE)
-    share = negatives.mean() / labels.shape[1]
-    if not positives.any() or negatives.var() < 0.5 * labels.shape[1] * share * (1.0 - share):
-        return None
-    if share == 0.0:
+    fraction = negatives.mean() / labels.shape[1]
+    expected = labels.shape[1] * fraction * (1.0 - fraction)  # variance if independent
+    if not positives.any() or fraction == 0.0 or negatives.var() < 0.5 * expected:
         return None
     return float((positives / np.maximum(per_class(labels), 1)).sum())
 

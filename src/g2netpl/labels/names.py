@@ -8,19 +8,15 @@ anywhere else.
 
 import os
 import re
-import string
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 
-from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.errors import InputError
 
 _IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
-_UPLOAD = re.compile(r"[0-9a-f]{8}-([^/]+)")
-_MARKS = "/. \n"
-_SIMPLE = f"{string.ascii_letters}{string.digits}_-{_MARKS}".encode()
-_PAIRS = [f"{one}{other}".encode() for one in _MARKS for other in _MARKS]
+_UPLOAD = re.compile(r"[0-9a-f]{8}-([^/]+)")  # as Label Studio stores it, without odd letters
 _ZEROS = re.compile(r"^0+(?=\d+(\.[^.]*)?$)")  # before a name that is a number
 
 
@@ -37,9 +33,9 @@ def name_problem(name: str) -> str | None:
         return "the name contains a NUL character or a carriage return"
     if "://" in name:
         return "expected a file name, not an address"
-    if name[0] in "/\\" or (len(name) > 1 and name[1] == ":" and name[0].isalpha()):
+    if name[0] in "/\\" or (name[1:2] == ":" and name[0].isalpha()):
         return "leads out of the image folder; expected a name relative to it"
-    if ".." in name.replace("\\", "/").split("/"):
+    if ".." in name and ".." in name.replace("\\", "/").split("/"):
         return "leads out of the image folder ('..')"
     return None
 
@@ -51,36 +47,9 @@ def plain_name(name: str) -> str:
     return name
 
 
-def plain_names(names: list[str]) -> list[str]:
+def plain_names(names: Iterable[str]) -> list[str]:
     """Image names as all readers give them: plain, and in NFC."""
-    if _are_simple(names):
-        return names
     return [normalize_name(plain_name(name)) for name in names]
-
-
-def odd_names(names: Sequence[str]) -> dict[int, str]:
-    """The places of names that must not be looked for, and why."""
-    if _are_simple(names):
-        return {}
-    found = ((place, name_problem(name)) for place, name in enumerate(names))
-    return {place: problem for place, problem in found if problem is not None}
-
-
-def _are_simple(names: Sequence[str]) -> bool:
-    """Whether all names hold letters, digits and single marks between them: seen at a glance."""
-    content = "\n".join(["", *names, ""]).encode("utf-8", "replace")
-    return not content.translate(None, _SIMPLE) and not any(pair in content for pair in _PAIRS)
-
-
-def stored_name(name: str) -> str:
-    """A name as Label Studio stores it: letters, digits, `-`, `_` and `.`."""
-    return re.sub(r"[^-\w.]", "", normalize_name(name).strip().replace(" ", "_"))
-
-
-def name_before_upload(name: str) -> str | None:
-    """The name of an upload before, as stored; None if the name does not look like an upload."""
-    found = _UPLOAD.fullmatch(name)
-    return None if found is None else normalize_name(found[1])
 
 
 class FileIndex:
@@ -91,16 +60,18 @@ class FileIndex:
         for file in files:
             last = _key(file.rpartition("/")[2])
             stem = os.path.splitext(last)[0]
-            ranks = {stored_name(file): 3, _ZEROS.sub("", stem): 2, _ZEROS.sub("", last): 2}
+            stored = re.sub(r"[^-\w.]", "", normalize_name(file).strip().replace(" ", "_"))
+            ranks = {stored: 3, _ZEROS.sub("", stem): 2, _ZEROS.sub("", last): 2}
             for form, rank in (ranks | {stem: 1} | {last: 0}).items():
                 self._files[form].append((rank, file))
 
     def files(self, parts: Sequence[str]) -> list[str]:
         """The files whose names end with these parts; those with no other folder count first."""
         *folders, last = map(_key, parts)
-        upload = name_before_upload("/".join(parts))
+        upload = _UPLOAD.fullmatch("/".join(parts))
+        stored = normalize_name(upload[1]) if upload else ""
         found = []
-        for rank, file in (*self._files.get(last, ()), *self._files.get(upload or "", ())):
+        for rank, file in (*self._files.get(last, ()), *self._files.get(stored, ())):
             above = _key(file).split("/")[:-1]
             if above[len(above) - len(folders) :] == folders and len(above) >= len(folders):
                 found.append((rank, len(above) > len(folders), file))
@@ -144,14 +115,6 @@ def match_known(names: Iterable[str], known: Iterable[str], where: str) -> dict[
     others = [name for name in given if name not in there]
     free = [name for name in there if name not in given]
     return match_filenames(others, free, where, ()) if others and free else {}
-
-
-def matched_note(meant: Mapping[str, str]) -> list[str]:
-    """How many images were found under another name."""
-    if not meant:
-        return []
-    name, file = next(iter(meant.items()))
-    return [f"{counted(len(meant), 'image')} found by another name, as {name!r} = {file!r}"]
 
 
 def _key(name: str) -> str:

@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from g2netpl.labels.names import match_filenames, matched_note, name_problem
+from g2netpl.labels.names import match_filenames, name_problem
 from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.image_refs import can_read_raw
 
@@ -25,14 +24,6 @@ RAW_SUFFIXES = (  # of cameras; rawpy reads the preview in most of them
     *(".rwz", ".drf", ".ari", ".ori", ".eip"),
 )
 UNREAD_SUFFIXES = (".jxl", ".psd")  # of photos that cannot be read
-_BEGINNINGS = {  # of pictures, by the ending of such a file
-    ending: re.compile(start, re.DOTALL)
-    for ending, start in (
-        *((".jpg", rb"\xff\xd8\xff"), (".png", rb"\x89PNG"), (".gif", rb"GIF8")),
-        *((".bmp", rb"BM.{4}\0{4}"), (".tif", rb"II\*\0|MM\0\*"), (".webp", rb"RIFF.{4}WEBP")),
-        *((".jp2", rb"\0\0\0\x0cjP"), (".avif", rb".{4}ftypavif")),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -46,7 +37,7 @@ class Located:
 
 
 def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Located:
-    """Look for the named images below `root`; a name that leads out of it is refused.
+    """Look for the named images below `root`; a name that leads out of it is rejected.
 
     If no file has a name, one that people may mean by it is taken (see `names`), unless it is
     to be `exactly` that.
@@ -103,7 +94,12 @@ def with_near(
     for row, path in zip(found, places([meant[names[row]] for row in found]), strict=True):
         names[row], paths[row] = meant[names[row]], path
     missing = [row for row in located.missing if located.names[row] not in meant]
-    return Located(paths, missing, names, [*located.notes, *matched_note(meant)])
+    notes = [*located.notes]
+    for name, file in [*meant.items()][:1]:
+        notes.append(
+            f"{counted(len(meant), 'image')} found by another name, as {name!r} = {file!r}"
+        )
+    return Located(paths, missing, names, notes)
 
 
 def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
@@ -179,11 +175,6 @@ def unread_note(root: str | Path) -> list[str]:
     some_raw = any(ending in raw for ending in kinds)
     todo = "pip install 'g2netpl[raw]', or convert them to JPEG" if some_raw else "convert to JPEG"
     return [f"skipped {counted(kinds.total(), 'unsupported photo')} in {root} ({shown}): {todo}"]
-
-
-def ending_of(content: bytes) -> str:
-    """The ending of a picture file, by its first bytes; empty where they are of no kind known."""
-    return next((ending for ending, start in _BEGINNINGS.items() if start.match(content)), "")
 
 
 def _files_below(root: str | Path) -> Iterator[tuple[str, list[str]]]:

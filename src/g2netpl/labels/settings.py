@@ -1,6 +1,6 @@
 """Which labels stay visible: `observe()` hides labels of a full table as a `Setting` says.
 
-    full               everything                            (BCE, the ceiling)
+    full               everything                            (BCE, the fully supervised upper bound)
     fspl               one random positive per image         (full set, single positive label)
     sspl:0.2           as fspl, on 20 % of the images        (subset, single positive label)
     positives:1+1      1 positive and 1 negative per image   (IU's setting)
@@ -8,7 +8,7 @@
     biased:frequency   as fspl, but frequent classes are named more often
     own                the labels as the user's file has them
 
-`…@spml` (fspl and positives) draws the masks of the SPML benchmark bit for bit.
+`…@spml` (fspl and positives): bitwise the masks of the SPML benchmark.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,10 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 from g2netpl.utils.errors import InputError, did_you_mean
 
 Kind = Literal["full", "fspl", "sspl", "positives", "known", "biased", "own"]
+_FORMS = {  # an example of each
+    **{"full": "full", "own": "own", "fspl": "fspl", "sspl": "sspl:0.2", "known": "known:0.2"},
+    **{"positives": "positives:1+1", "biased": "biased:frequency"},
+}
 SPML_SEED = 1200
 
 
@@ -38,14 +42,12 @@ class Setting:
         if self.kind not in get_args(Kind):
             raise InputError(f"setting {self.kind!r}: {did_you_mean(self.kind, get_args(Kind))}")
         if not 0 < self.fraction <= 1:
-            raise InputError(
-                f"setting {self.kind}: fraction must be in (0, 1], got {self.fraction}"
-            )
-        if self.positives < 0 or self.negatives < 0 or self.positives + self.negatives == 0:
-            raise InputError(
-                f"setting {self.kind}: expected counts like 1+1 (positives + negatives), "
-                f"got {self.positives}+{self.negatives}"
-            )
+            message = f"fraction must be in (0, 1], got {self.fraction}"
+            raise InputError(f"setting {self.kind}: {message}")
+        if min(self.positives, self.negatives) < 0 or self.positives + self.negatives == 0:
+            message = "expected counts like 1+1 (positives + negatives), got "
+            message += f"{self.positives}+{self.negatives}"
+            raise InputError(f"setting {self.kind}: {message}")
         if self.spml_compatible and self.kind not in ("fspl", "positives"):
             raise InputError(f"setting {self.kind}: SPML's masks exist for fspl and positives only")
 
@@ -53,34 +55,33 @@ class Setting:
     def parse(cls, text: str) -> "Setting":
         """Read a name such as `fspl`, `sspl:0.2`, `positives:1+1`, `known:0.1`, `fspl@spml`."""
         body, _, suffix = text.strip().partition("@")
-        kind, colon, argument = body.partition(":")
+        kind, _, argument = body.partition(":")
         if suffix not in ("", "spml"):
             raise InputError(f"setting {text!r}: after @ only 'spml' is known, got {suffix!r}")
-        if kind not in get_args(Kind):
-            raise InputError(f"unknown setting {text!r} ({did_you_mean(kind, get_args(Kind))})")
-        if kind in ("full", "fspl", "own") and colon:
-            raise InputError(f"setting {text!r}: {kind} takes no value")
+        if kind not in _FORMS:
+            raise InputError(f"unknown setting {text!r} ({did_you_mean(kind, _FORMS)})")
         value: dict[str, Any] = {}
         try:
             if kind == "positives":
                 positives, _, negatives = argument.partition("+")
                 value = {"positives": int(positives), "negatives": int(negatives or 0)}
-            elif kind == "biased" and argument != "frequency":
-                raise InputError(f"setting {text!r}: expected biased:frequency")
             elif kind in ("sspl", "known"):
                 value = {"fraction": float(argument)}
+            elif body != _FORMS[kind]:
+                raise ValueError
         except ValueError:
-            example = {"positives": "positives:1+1"}.get(kind, f"{kind}:0.2")
-            raise InputError(f"setting {text!r}: expected a form like {example}") from None
+            message = f"expected a form like {_FORMS[kind]}"
+            raise InputError(f"setting {text!r}: {message}") from None
         return cls(kind, spml_compatible=suffix == "spml", **value)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        value = {
-            "sspl": f":{self.fraction:g}",
-            "known": f":{self.fraction:g}",
-            "positives": f":{self.positives}+{self.negatives}",
-            "biased": ":frequency",
-        }.get(self.kind, "")
+        value = ""
+        if self.kind in ("sspl", "known"):
+            value = f":{self.fraction:g}"
+        elif self.kind == "positives":
+            value = f":{self.positives}+{self.negatives}"
+        elif self.kind == "biased":
+            value = ":frequency"
         return f"{self.kind}{value}{'@spml' if self.spml_compatible else ''}"
 
 

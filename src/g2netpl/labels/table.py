@@ -1,14 +1,14 @@
 """What is known about each image: a table of labels, positive (1), negative (0), unobserved (−1).
 
 "Not observed" is never "negative". Inside the package these three int8 values are the only
-encoding; files with another one are converted at the border, in `formats/`.
+encoding; files with another one are converted at the border, in `labels/io`.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ LARGEST = 4 << 30  # bytes of a label matrix
 LabelMatrix = npt.NDArray[np.int8]
 Indices = Sequence[int] | npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int64]
-Matrix = TypeVar("Matrix", npt.NDArray[np.int8], npt.NDArray[np.float32])
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -83,7 +82,7 @@ class LabelTable:
 
     @property
     def observed_fraction(self) -> float:
-        """Share of the entries that somebody observed, positive or negative."""
+        """Fraction of the labels that somebody observed, positive or negative."""
         return self.known / (len(self) * len(self.classes)) if len(self) else 0.0
 
     @property
@@ -131,8 +130,15 @@ class LabelTable:
         return self._with(groups=groups)
 
     def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
-        """The same images with class j at places[j] of `classes`; others are unobserved."""
-        values = spread(self.values, places, len(classes), UNOBSERVED)
+        """The same images with class j at places[j] of `classes`; others are unobserved.
+
+        Of several classes at one place the largest label counts.
+        """
+        moved = np.asarray(places, dtype=np.int64)
+        values = np.full((len(self), len(classes)), UNOBSERVED, dtype=np.int8)
+        values[:, moved] = self.values
+        for place in np.flatnonzero(np.bincount(moved) > 1):
+            values[:, place] = self.values[:, moved == place].max(axis=1)
         return self._with(classes=classes, values=values)
 
     def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
@@ -178,21 +184,11 @@ def _has(labels: LabelMatrix, value: int | None) -> npt.NDArray[np.bool_]:
     return np.asarray(labels != UNOBSERVED if value is None else labels == value)
 
 
-def spread(matrix: Matrix, places: Indices, width: int, empty: int) -> Matrix:
-    """The matrix with column j at places[j] of `width`; of several at one place the largest."""
-    moved = np.asarray(places, dtype=np.int64)
-    wide = np.full((len(matrix), width), empty, dtype=matrix.dtype)
-    wide[:, moved] = matrix
-    for place in np.flatnonzero(np.bincount(moved) > 1):
-        wide[:, place] = matrix[:, moved == place].max(axis=1)
-    return wide
-
-
 def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:
     """A number for each group of images, (N,); an image without a group name is its own."""
-    order = dict.fromkeys(name or row for row, name in enumerate(names))
-    number = {name: place for place, name in enumerate(order)}
-    return np.array([number[name or row] for row, name in enumerate(names)], dtype=np.int64)
+    order: dict[str | int, int] = {}
+    numbers = [order.setdefault(name or row, len(order)) for row, name in enumerate(names)]
+    return np.array(numbers, dtype=np.int64)
 
 
 def check_values(values: npt.ArrayLike) -> LabelMatrix:

@@ -12,8 +12,7 @@ from g2netpl.labels.files import ensure_local
 from g2netpl.labels.io import ReadOptions, read_labels
 from g2netpl.labels.io.cells import MARKS
 from g2netpl.labels.io.columns import ADDED, IMAGE_HEADERS
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.text import beginning, read_text
+from g2netpl.labels.io.issues import Issues, beginning, read_text
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.chunks import Chunk, ChunkMaker

@@ -14,10 +14,8 @@ import pandas as pd
 from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues, LabelFileError
 from g2netpl.labels.io.options import (
     Contradictions,
-    ReadOptions,
     class_places,
     class_problem,
-    in_class_order,
     unknown_class,
 )
 from g2netpl.labels.names import normalize_name, plain_name
@@ -91,11 +89,10 @@ def wide_table(
     values: LabelMatrix,
     where: Where,
     issues: Issues,
-    options: ReadOptions,
-    header: str,
     notes: Sequence[str] = (),
 ) -> LabelTable:
     """The table of a file with a column per class; raises its issues."""
+    issues.add_names(images, where)
     number, unique = pd.factorize(np.asarray(images, dtype=object))
     if len(unique) < len(images):
         united = np.full((len(unique), len(classes)), UNOBSERVED, dtype=np.int8)
@@ -104,12 +101,9 @@ def wide_table(
         add_contradictions(issues, where, images, classes, *clash)
         notes = [*notes, *united_note(len(images) - len(unique))]
         images, values = unique.tolist(), united
+    issues.sort(key=lambda issue: int(issue.row or 0))
     issues.raise_any()
-    table = in_class_order(LabelTable(images, classes, values, notes), options, header)
-    if options.absent != "negative" or table.is_complete:
-        return table
-    note = "--absent negative has no effect on a wide table: an empty cell means unknown"
-    return table.with_notes((*table.notes, note))
+    return LabelTable(images, classes, values, notes)
 
 
 def add_contradictions(
@@ -172,49 +166,47 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     """
     if len(tables) == 1:
         return next(iter(tables.values()))
-    parts, files = list(tables.values()), list(tables)
-    images = list(dict.fromkeys(name for table in parts for name in table.images))
-    classes = list(dict.fromkeys(name for table in parts for name in table.classes))
-    check_size(len(images), len(classes))
-    rows = [pd.Index(images).get_indexer(list(table.images)) for table in parts]
-    columns = [pd.Index(classes).get_indexer(list(table.classes)) for table in parts]
-    labels = np.full((len(images), len(classes)), UNOBSERVED, dtype=np.int8)
-    said_by = np.full(labels.shape, -1, dtype=np.int16)  # the first file that knows a label
-    clashes = []
-    for number, (table, row, column) in enumerate(zip(parts, rows, columns, strict=True)):
-        cells, known = np.ix_(row, column), table.values != UNOBSERVED
-        before, first = labels[cells], said_by[cells]
-        at, which = np.nonzero(known & (before != UNOBSERVED) & (before != table.values))
-        here = {"row": row[at], "column": column[which], "label": table.values[at, which]}
-        clashes.append(pd.DataFrame({**here, "file": number, "first": first[at, which]}))
-        said_by[cells] = np.where(known & (first < 0), number, first)
-        labels[cells] = np.where(known, table.values, before)
-    clash = pd.concat(clashes).drop_duplicates(["row", "column"]).sort_values(["row", "column"])
-    notes = [f"{file}: {note}" for file, table in tables.items() for note in table.notes]
+    images = pd.Index([name for table in tables.values() for name in table.images])
+    classes = pd.Index([name for table in tables.values() for name in table.classes])
     shared = " and ".join(
-        f"{(np.bincount(np.concatenate(places)) > 1).sum():,} of {len(names):,} {what}"
-        for what, names, places in (("images", images, rows), ("classes", classes, columns))
+        f"{names[names.duplicated()].nunique():,} of {names.nunique():,} {what}"
+        for what, names in (("images", images), ("classes", classes))
     )
-    notes.append(f"{len(parts)} label files joined: {shared} are in more than one")
-    if len(clash):
-        issues, words = [], ("negative", "positive")
-        for row, column, label, file, first in clash.head(MOST_ISSUES).to_numpy().tolist():
-            message = f"image {images[row]!r}, class {classes[column]!r}: {words[label]} here, "
-            message += f"{words[1 - label]} in {files[first]}"
-            issues.append(Issue(files[file], "contradiction", message))
+    images, classes = images.unique(), classes.unique()
+    check_size(len(images), len(classes))
+    labels = np.full((len(images), len(classes)), UNOBSERVED, dtype=np.int8)
+    disputed, said_by = np.zeros(labels.shape, dtype=bool), np.zeros(labels.shape, dtype=np.int16)
+    issues, words, files = list[Issue](), ("negative", "positive"), list(tables)
+    for number, (file, table) in enumerate(tables.items()):
+        rows, columns = images.get_indexer(table.images), classes.get_indexer(table.classes)
+        cells, known = np.ix_(rows, columns), table.values != UNOBSERVED
+        clash = known & (labels[cells] != UNOBSERVED) & (labels[cells] != table.values)
+        for row, column in np.argwhere(clash & ~disputed[cells])[:MOST_ISSUES].tolist():
+            label = table.values[row, column]
+            message = f"image {table.images[row]!r}, class {table.classes[column]!r}: "
+            other = files[said_by[rows[row], columns[column]]]
+            message += f"{words[label]} here, {words[1 - label]} in {other}"
+            issues.append(Issue(file, "contradiction", message))
+        disputed[cells] |= clash
+        labels[cells] = np.where(known, table.values, labels[cells])
+        said_by[cells] = np.where(known, number, said_by[cells])
+    notes = [f"{file}: {note}" for file, table in tables.items() for note in table.notes]
+    notes.append(f"{len(tables)} label files joined: {shared} are in more than one")
+    if issues:
         if rule == "refuse":
             raise LabelFileError(issues, _CLASH_HINT)
         if rule == "unknown":
-            labels[clash["row"], clash["column"]] = UNOBSERVED
+            labels[disputed] = UNOBSERVED
         taken = "taken as unknown" if rule == "unknown" else "the file named last counts"
-        example = f"{issues[0].where}: {issues[0].message}"
-        notes.append(f"{counted(len(clash), 'contradiction')}, {taken}; the first: {example}")
-    found, at_file = Issues(), [file for file, table in tables.items() for _ in table.groups or ()]
-    named = [name for table in parts if table.groups for name in table.images]
-    groups = [name for table in parts for name in table.groups or ()]
+        count = counted(int(disputed.sum()), "contradiction")
+        notes.append(f"{count}, {taken}; the first: {issues[0].where}: {issues[0].message}")
+    grouped = [(file, table) for file, table in tables.items() if table.groups]
+    at_file, found = [file for file, table in grouped for _ in table.images], Issues()
+    named = [name for _, table in grouped for name in table.images]
+    groups = [group for _, table in grouped for group in table.groups or ()]
     together = group_of(named, groups, at_file.__getitem__, found)
     found.raise_any()
-    return with_groups_of(LabelTable(images, classes, labels, notes), together)
+    return with_groups_of(LabelTable(images.tolist(), classes.tolist(), labels, notes), together)
 
 
 # one class per image
@@ -247,12 +239,12 @@ def apply_answers(values: LabelMatrix, answers: Mapping[int, Mapping[int, int]])
     The class that somebody confirmed is the one; if the one was denied, the others are open.
     """
     values = values.copy()
-    for row, said in answers.items():
-        yes = [column for column, answer in said.items() if answer == POSITIVE]
+    for row, given in answers.items():
+        yes = [column for column, answer in given.items() if answer == POSITIVE]
         if yes:
             values[row] = NEGATIVE
             values[row, yes[-1]] = POSITIVE
         elif (values[row] == NEGATIVE).all():
             values[row] = UNOBSERVED
-            values[row, list(said)] = NEGATIVE
+            values[row, list(given)] = NEGATIVE
     return values

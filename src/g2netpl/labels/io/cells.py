@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,28 +18,23 @@ _LISTS = {"[": "]", "(": ")", "{": "}"}
 _ITEM = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 
 
-def cell_tags(cell: str, separator: str) -> list[str]:
-    """The tags in a cell: a list written as text, or parts between separators and line breaks."""
-    text = cell.strip()
-    if text and _LISTS.get(text[0]) == text[-1]:
-        items = _list_items(text)
-        if items is not None:
-            return items
-    parts = re.split("|".join(map(re.escape, _separators(separator))), text)
-    return [normalize_name(tag) for part in parts if (tag := part.strip())]
+def split_cells(cells: Sequence[str], separator: str) -> tuple[IndexArray, IndexArray, list[str]]:
+    """The tags of a whole column: their rows, their numbers, and the different tags by number.
 
-
-def split_cells(cells: pa.Array, separator: str) -> tuple[IndexArray, IndexArray, list[str]]:
-    """The tags of a whole column: their rows, their numbers, and the different tags by number."""
-    texts = parts = pc.utf8_trim_whitespace(cells)
-    for mark in _separators(separator):
+    A cell is a list written as text, or has parts between separators and line breaks. Of a
+    separator like `;,` each mark separates; anything else separates as a whole (`::`, ` and `).
+    """
+    texts = parts = pc.utf8_trim_whitespace(pa.array(cells, pa.large_string()))
+    marks = set(separator.strip(" "))
+    is_set = len(marks) > 1 and marks <= set(MARKS)
+    for mark in (*(marks if is_set else [separator]), "\n", "\r"):
         parts = pc.replace_substring(parts, mark, _SPLIT)
-    is_list = pc.match_substring_regex(texts, r"^[\[({]")
-    if pc.any(is_list).as_py():
-        lists = texts.filter(is_list).to_pylist()
-        joined = {text: _SPLIT.join(cell_tags(text, separator)) for text in set(lists)}
-        whole = pa.array([joined[text] for text in lists], texts.type)
-        parts = pc.replace_with_mask(parts, is_list, whole)
+    may_be_lists = texts.filter(pc.match_substring_regex(texts, r"^[\[({]")).unique().to_pylist()
+    lists = {text: items for text in may_be_lists if (items := _list_items(text)) is not None}
+    if lists:
+        is_list = pc.is_in(texts, pa.array(list(lists), texts.type))
+        joined = [_SPLIT.join(lists[text]) for text in texts.filter(is_list).to_pylist()]
+        parts = pc.replace_with_mask(parts, is_list, pa.array(joined, texts.type))
     split = pc.split_pattern(parts, _SPLIT)
     coded = pc.utf8_trim_whitespace(split.flatten()).dictionary_encode()
     rows = np.repeat(np.arange(len(split)), np.asarray(pc.list_value_length(split)))
@@ -48,15 +43,16 @@ def split_cells(cells: pa.Array, separator: str) -> tuple[IndexArray, IndexArray
     return rows[kept], ids[kept], tags
 
 
-def _separators(separator: str) -> list[str]:
-    """Marks separate each by itself (`;,`), anything else as a whole (`::`, ` and `)."""
-    marks = set(separator.strip(" "))
-    single = len(marks) > 1 and marks <= set(MARKS)
-    return [*(sorted(marks) if single else [separator]), "\n", "\r"]
+def cell_tags(cell: str, separator: str) -> list[str]:
+    """The tags in one cell, in NFC."""
+    _, ids, tags = split_cells([cell], separator)
+    return [normalize_name(tags[number]) for number in ids]
 
 
 def _list_items(text: str) -> list[str] | None:
     """The items of `['a', 'b']`, `["a","b"]`, `['a' 'b']` or `[a, b]`; None if it is no list."""
+    if _LISTS[text[0]] != text[-1]:
+        return None
     found: object = None
     try:
         found = json.loads(text)
@@ -69,8 +65,7 @@ def _list_items(text: str) -> list[str] | None:
             found = inner.split(",")
     if not isinstance(found, list):
         return None
-    tags = (str(item).strip() for item in found if item is not None)
-    return [normalize_name(tag) for tag in tags if tag]
+    return [str(item).strip() for item in found if item is not None]
 
 
 def commas_separate(tags: Collection[str]) -> bool:
@@ -87,10 +82,9 @@ def commas_separate(tags: Collection[str]) -> bool:
     return bool(separated) and 2 * separated >= len(with_comma)
 
 
-def tags_cell(tags: Iterable[str], separator: str = ";") -> str:
+def tags_cell(tags: Sequence[str]) -> str:
     """A cell that reads back as these tags."""
-    names = list(tags)
-    odd = [name for name in names if set(";|,\r\n") & {*name} or name != name.strip()]
-    if odd or (names and _LISTS.get(names[0][0]) == names[-1][-1]):
-        return json.dumps(names, ensure_ascii=False)
-    return separator.join(names)
+    odd = [name for name in tags if set(";|,\r\n") & {*name} or name != name.strip()]
+    if odd or (tags and _LISTS.get(tags[0][0]) == tags[-1][-1]):
+        return json.dumps(tags, ensure_ascii=False)
+    return ";".join(tags)

@@ -9,7 +9,7 @@ Images are sorted by their ids as text, as in SPML.
 
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,11 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, Field
 
-from g2netpl.labels.io.build import long_table
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
-from g2netpl.labels.io.text import beginning, read_json
+from g2netpl.labels.io.build import LABELS, long_table
+from g2netpl.labels.io.issues import Issues, beginning, read_json
+from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.names import normalize_name, plain_names
-from g2netpl.labels.table import NEGATIVE, POSITIVE, IndexArray, LabelTable, per_image
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_image
 from g2netpl.utils.files import write_text
 
 _OFFICIAL = re.compile("instances_(train|val)20(14|17)")  # every object is annotated there
@@ -72,54 +71,42 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     categories = sorted(content.categories, key=lambda category: category.id)
     classes = [normalize_name(category.name) for category in categories]
     check_classes(classes, f"{path}: categories", issues)
-    names = plain_names([image.file_name or image.coco_url.rpartition("/")[2] for image in images])
+    row_of = {image.id: row for row, image in enumerate(images)}
+    class_of = {each.id: name for each, name in zip(categories, classes, strict=True)}
+    for items, unique in ((images, row_of), (categories, class_of)):
+        if len(unique) < len(items):
+            twice, _ = Counter(item.id for item in items).most_common(1)[0]
+            issues.stop(str(path), "id listed twice", f"id {twice} is there twice")
     negatives = [(image.id, number) for image in images for number in image.neg_category_ids or ()]
-    positives = [(box.image_id, box.category_id) for box in content.annotations]
-    image_ids, category_ids = [image.id for image in images], [each.id for each in categories]
-    parts = []
+    labels = []
     for key, sign, pairs in (
         ("neg_category_ids", NEGATIVE, negatives),
-        ("annotations", POSITIVE, positives),
+        ("annotations", POSITIVE, [(box.image_id, box.category_id) for box in content.annotations]),
     ):
-        rows = _find(image_ids, [image for image, _ in pairs], f"{path}: {key}", issues)
-        columns = _find(category_ids, [number for _, number in pairs], f"{path}: {key}", issues)
-        name = np.array(classes, dtype=object)[columns]
-        parts.append(pd.DataFrame({"row": rows, "name": name, "sign": sign}))
+        for place, (image, number) in enumerate(pairs):
+            if image in row_of and number in class_of:
+                labels.append((row_of[image], class_of[number], sign))
+            else:
+                unknown = image if image not in row_of else number
+                issues.add(f"{path}: {key}[{place}]", "unknown id", f"there is no id {unknown}")
     issues.raise_any()
     is_federated = any(image.neg_category_ids is not None for image in images)
     absent = options.absent_value("unobserved" if is_federated else "negative")
+    names = plain_names(image.file_name or image.coco_url.rpartition("/")[2] for image in images)
     where = [f"{path}: image {image.id}" for image in images].__getitem__
-    table = long_table(names, pd.concat(parts), where, issues, classes, absent)
-    if absent == NEGATIVE:
-        table = _annotated(table, path.stem, options)
-    return in_class_order(table, options, f"{path}: categories")
-
-
-def _find(ids: list[Any], wanted: Sequence[Any], where: str, issues: Issues) -> IndexArray:
-    """The places of ids; unknown and repeated ones are issues."""
-    known = pd.Index(ids, dtype=object)
-    for identity in known[known.duplicated()]:
-        issues.stop(where.partition(": ")[0], "id listed twice", f"id {identity} is there twice")
-    places = known.get_indexer(pd.Index(wanted, dtype=object))
-    for place in np.flatnonzero(places < 0).tolist():
-        issues.add(f"{where}[{place}]", "unknown id", f"there is no id {wanted[place]}")
-    return np.asarray(places, dtype=np.int64)
-
-
-def _annotated(table: LabelTable, stem: str, options: ReadOptions) -> LabelTable:
-    """Without the images that nobody annotated, if the rest is complete."""
-    kept = np.flatnonzero(per_image(table.values, POSITIVE))
-    notes = []
+    frame = pd.DataFrame(labels, columns=LABELS)
+    table = long_table(names, frame, where, issues, classes, absent)
+    if absent != NEGATIVE:
+        return table
+    kept, notes = np.flatnonzero(per_image(table.values, POSITIVE)), []
     if len(kept) < len(table):
+        what = f"{len(table) - len(kept):,} images without any annotation are left out"
         notes.append(
-            f"{len(table) - len(kept):,} images without any annotation are left out, as in "
-            "the SPML protocol (--absent unobserved keeps them, unlabelled)"
+            f"{what}, as in the SPML protocol (--absent unobserved keeps them, unlabelled)"
         )
-    if not _OFFICIAL.fullmatch(stem) and options.absent is None:
-        notes.append(
-            "classes without an annotation are taken as negative; if only some objects "
-            "were drawn, give --absent unobserved"
-        )
+    if not _OFFICIAL.fullmatch(path.stem) and options.absent is None:
+        note = "classes without an annotation are taken as negative; if only some objects were "
+        notes.append(f"{note}annotated, give --absent unobserved")
     return table.take(kept).with_notes(notes)
 
 

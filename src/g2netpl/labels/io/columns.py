@@ -63,8 +63,8 @@ def is_tag_header(header: list[str]) -> bool:
 
 def image_names(sheet: Sheet, place: int) -> tuple[list[str], list[str]]:
     """The images that a column names, without a drive or `/` that all begin with; a note on it."""
-    cells = sheet.texts(place).to_pylist()
-    root = _ROOT.match(next(iter(cells), ""))
+    cells = sheet.texts(place)
+    root = _ROOT.match(cells[0]) if cells else None
     if root is None or len(set(cells)) < 2:
         return plain_names(cells), []
     if not all(cell.lower().startswith(root[0].lower()) for cell in cells):
@@ -79,40 +79,35 @@ def find_columns(sheet: Sheet, options: ReadOptions) -> Columns:
     ignored = {name: _place(header, name) for name in _names(header, options.ignore_columns)}
     notes = [f"no column {name!r} to leave out" for name, place in ignored.items() if place is None]
     index = [0] if header and _is_row_number(sheet) else []
-    places = [place for place in range(sheet.width) if place not in {*ignored.values(), *index}]
+    places = [place for place in range(len(header)) if place not in {*ignored.values(), *index}]
     image = image_place(sheet, places, options)
     group = next((place for place in places if lower[place] == GROUP and place != image), None)
     others = [place for place in places if place not in (image, group)]
     if image is None or not others:
-        came = (sheet.delimiter or ",").join(header)[:80]
-        sheet.issues.stop(
-            sheet.header_place,
-            "header",
-            f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got {came!r}; "
-            "--image-column names the column of image names, --tags-column those of tags",
+        got = (sheet.delimiter or ",").join(header)[:80]
+        message = (
+            f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got {got!r}"
         )
+        hint = "--image-column names the column of image names, --tags-column those of tags"
+        sheet.issues.stop(sheet.header_place, "header", f"{message}; {hint}")
     tags = _tags_places(sheet, options, image, places, others)
-    absent, left = None, index
+    absent, left_out = None, index
     if tags:
         absent = next((at for at in others if lower[at] == ABSENT and at not in tags), None)
-        left = [*index, *(at for at in others if at not in (*tags, absent))]
+        left_out = [*index, *(at for at in others if at not in (*tags, absent))]
     taken = []
     if options.image_column is None and lower[image] not in IMAGE_HEADERS:
         taken.append(f"column {header[image]!r} names the images")
     if not options.tags_column and tags and lower[tags[0]] not in TAG_HEADERS:
         taken.append(f"column {header[tags[0]]!r} has their tags")
-    if left:
-        names = (repr(header[place] or "row numbers") for place in left)
+    if left_out:
+        names = (repr(header[place] or "row numbers") for place in left_out)
         taken.append(f"left out: {listed(names, _NAMED)}")
     notes = [*sheet.notes, *notes, *(["; ".join(taken)] if taken else [])]
     return Columns(image, () if tags else tuple(others), tags, absent, group, tuple(notes))
 
 
-def image_place(
-    sheet: Sheet,
-    places: Sequence[int],
-    options: ReadOptions = ReadOptions(),  # noqa: B008
-) -> int | None:
+def image_place(sheet: Sheet, places: Sequence[int], options: ReadOptions) -> int | None:
     """The column of the images' names; None if no column looks like it."""
     if options.image_column is not None:
         return _named(sheet, options.image_column, "--image-column")
@@ -148,13 +143,11 @@ def _tags_places(
     if places[0] == image and is_tag_header([sheet.header[place] for place in places]):
         return (others[0],)
     wide = any(_holds_labels(sheet, place) for place in others)
+    words = [_key(sheet.header[place]) for place in others]
     for word in (*_TAG_WORDS, *(() if wide else _CLASS_WORDS)):
-        for place in others:
-            cells = sheet.head(place)
-            if _key(sheet.header[place]) != word:
-                continue
-            is_empty = not cells and len(sheet.cells) and word in _TAG_WORDS and not wide
-            if is_empty or any(label_of(cell) is None for cell in cells):
+        for place in (at for at, name in zip(others, words, strict=True) if name == word):
+            may_be_empty = len(sheet.cells) and word in _TAG_WORDS and not wide
+            if (sheet.head(place) or may_be_empty) and not _holds_labels(sheet, place):
                 return (place,)
     lists = [place for place in others if not wide and _holds_lists(sheet, place)]
     return tuple(lists) if len(lists) == 1 else ()

@@ -10,18 +10,16 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from shlex import quote
 from typing import Any
 
 import pandas as pd
 
-from g2netpl.labels.io import photo_tags, tables
+from g2netpl.labels.io import tables
 from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.columns import TAG_HEADERS
 from g2netpl.labels.io.frames import sheet_of_frame
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, numbered_lines
 from g2netpl.labels.io.options import ReadOptions, silent_classes
-from g2netpl.labels.io.text import numbered_lines
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.paths import list_images
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -73,14 +71,14 @@ def write(table: LabelTable, path: Path) -> list[str]:
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     file.parent.mkdir(parents=True, exist_ok=True)
-    labels = {
-        name: list(tables.names_of(table, sign))
-        for name, sign in (("labels", POSITIVE), ("absent", NEGATIVE))
+    columns = {
+        "file_name": table.images,
+        "labels": tables.names_of(table, POSITIVE),
+        "absent": tables.names_of(table, NEGATIVE),
+        **tables.group_column(table),
     }
-    columns = {"file_name": table.images, **labels, **tables.group_column(table)}
     rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-    write_text(file, "".join(lines))
+    write_text(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return silent_classes(table)
 
 
@@ -107,49 +105,25 @@ def _read_lines(path: Path, options: ReadOptions) -> LabelTable:
 
 def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
     """The images in folders, which are classes."""
-    _reject_data_sets(path)
     names = list_images(path)
-    hint = "the photos carry tags of their own, which --format photo-tags reads"
-    hints = [hint] if photo_tags.carry_tags(path) else []
     images = [name for name in names if "/" in name]
     classes = [PurePosixPath(name).parent.name for name in images]
     loose = len(names) - len(images)
     if not images:
         problem = "expected a folder per class with images in it, or a metadata file "
-        problem += f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself"
-        raise InputError("; ".join([f"{path}: {problem}", *hints]))
+        problem += f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself, whose "
+        raise InputError(f"{path}: {problem}keywords are read with --format photo-tags")
     if options.classes is None and all(map(_NO_CLASS.fullmatch, classes)):
         problem = f"images are in folders called {listed(sorted({*classes}))}, which are no names "
-        problem += "of classes; name a label file (--classes takes a list of them all the same)"
-        raise InputError("; ".join([f"{path}: {problem}", *hints]))
+        problem += "of classes; name a label file, as VOC2012/ImageSets/Main/train.txt (--classes "
+        problem += "takes a list of the folders all the same)"
+        raise InputError(f"{path}: {problem}")
     notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
-    tops = {name.partition("/")[0] for name in images} - {*classes}
-    splits = sorted(tops & {*_SPLITS})
+    splits = sorted({name.partition("/")[0] for name in images} & {*_SPLITS} - {*classes})
     if len(splits) > 1:
         shown = " and ".join(splits)
         notes.append(f"images of {shown} are read together; name one of these folders for a split")
     labels = pd.DataFrame({"row": range(len(images)), "name": classes, "sign": POSITIVE})
     where, absent = f"{path}".format, options.absent_value("unobserved")
-    known, notes = options.classes, [*notes, *hints]
-    return long_table(plain_names(images), labels, where, Issues(), known, absent, notes)
-
-
-def _reject_data_sets(folder: Path) -> None:
-    """Say what to write for a folder of VOC or COCO, or one above it; its folders are no classes.
-
-    Of several the last by name is suggested: VOC2012 before VOC2007.
-    """
-    found: list[Path] = []
-    for level in ("", "*/", "*/*/"):
-        lists = [
-            file for file in folder.glob(f"{level}ImageSets/Main/*.txt") if "_" not in file.stem
-        ]
-        for files in (lists, [*folder.glob(f"{level}annotations/*.json")]):
-            found += sorted(files, key=lambda file: (file.parent, file.name), reverse=True)
-    if found:
-        train = [file for file in found if "train" in file.stem and "val" not in file.stem]
-        raise InputError(
-            f"{folder}: name a label file, as --labels {quote(str([*train, *found][0]))} (there: "
-            f"{listed(str(file.relative_to(folder)) for file in found)}); its folders are not "
-            "taken as classes"
-        )
+    names, known = plain_names(images), options.classes
+    return long_table(names, labels, where, Issues(), known, absent, notes)

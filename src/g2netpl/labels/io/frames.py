@@ -1,7 +1,6 @@
 """The cells of a table in a data frame: CSV, workbooks, Parquet, or a frame from Python.
 
-Text stays as it is written: `007`, `NA` and dates. A CSV file without quotes whose rows all have
-the cells of the header is parsed by Arrow; others by `csv`, which knows the line of each row.
+Text stays as it is written: `007`, `NA` and dates.
 """
 
 import csv
@@ -17,15 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.text import beginning, read_bytes, read_text
+from g2netpl.labels.io.issues import Issues, read_bytes, read_text
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.utils.arrays import first_line
-from g2netpl.utils.errors import InputError
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 BOOK_ENDINGS = (".xlsx", ".xlsm", ".xltx", ".xls", ".xlsb", ".ods")
@@ -39,7 +35,6 @@ _WORDS = {  # of labels, in lower case
     MINUS_ONE: ("-1", "-1.0", "-1,0"),
 }
 _LABELS = {word: value for value, words in _WORDS.items() for word in words}
-_BLOCK = 1 << 24  # bytes that are parsed at a time; a line must not be longer
 _DELIMITERS = ",;\t|"
 _BEFORE = re.compile(r"\r?\n|sep=([,;\t|])[ \t]*\r?\n", re.IGNORECASE)  # as only Excel writes
 _QUOTED = re.compile('"[^"]*("|$)')
@@ -57,7 +52,6 @@ class Sheet:
     line: int | None = None  # of the header; None if rows are counted from 0, as in Parquet
     delimiter: str | None = None  # of a text file
     notes: list[str] = field(default_factory=list)
-    _heads: dict[int, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [normalize_name(str(name).strip()) for name in self.header]
@@ -75,11 +69,6 @@ class Sheet:
         self.places = np.asarray(self.places)[kept].tolist()
 
     @property
-    def width(self) -> int:
-        """How many columns there are."""
-        return len(self.header)
-
-    @property
     def header_place(self) -> str:
         """Where the header is, in words."""
         return str(self.path) if self.line is None else f"{self.path}:{self.line}"
@@ -89,29 +78,18 @@ class Sheet:
         """What separates tags in a cell: nothing that separates columns."""
         return ";|" if self.delimiter in (",", None) else ",|;"
 
-    def at(self, place: int) -> str:
-        """A line or an index of a row, in words."""
-        return f"{self.path}: row {place}" if self.line is None else f"{self.path}:{place}"
-
     def where(self, row: int) -> str:
         """The place of a row of `cells`, in words."""
-        return self.at(int(self.places[row]))
+        return f"{self.path}{': row ' if self.line is None else ':'}{self.places[row]}"
 
     def head(self, place: int) -> list[str]:
         """The first cells of a column that are not empty."""
-        if place not in self._heads:
-            texts = (cell_text(cell).strip() for cell in self.cells[place].iloc[:_HEAD])
-            self._heads[place] = [text for text in texts if text]
-        return self._heads[place]
+        texts = (cell_text(cell).strip() for cell in self.cells[place].iloc[:_HEAD])
+        return [text for text in texts if text]
 
-    def texts(self, place: int) -> pa.Array:
+    def texts(self, place: int) -> list[str]:
         """A column as text."""
-        column = self.cells[place]
-        if isinstance(column.dtype, pd.StringDtype) or pd.api.types.infer_dtype(column) == "string":
-            found = pa.array(column, pa.large_string(), from_pandas=True)
-            found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-            return found.fill_null("")
-        return pa.array(map(cell_text, column), pa.large_string())
+        return [cell_text(cell) for cell in self.cells[place].tolist()]
 
 
 def label_of(cell: str) -> int | None:
@@ -130,91 +108,86 @@ def cell_text(cell: Any) -> str:
     if isinstance(cell, str):
         return cell
     if isinstance(cell, list | tuple | set | frozenset | np.ndarray):
-        items = [str(item) for item in cell if item is not None]
-        return json.dumps(items, ensure_ascii=False)
-    if cell is None or cell is pd.NaT or cell is pd.NA or cell != cell:
+        return json.dumps([str(item) for item in cell if item is not None], ensure_ascii=False)
+    if pd.isna(cell):
         return ""
     if isinstance(cell, bool | np.bool_):
         return str(cell).upper()
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
-    if isinstance(cell, bytes):
-        return cell.decode(errors="replace")
     return str(cell).removesuffix(" 00:00:00")  # of a day without a time
 
 
-def open_sheet(path: Path, issues: Issues, encoding: str | None = None, hint: str = "") -> Sheet:
+def open_sheet(path: Path, issues: Issues, encoding: str | None = None) -> Sheet:
     """The table in a file, by its ending."""
     ending = path.suffix.lower()
     if ending in PARQUET_ENDINGS:
         return sheet_of_frame(read_parquet(path, issues), path, issues)
     if ending in BOOK_ENDINGS:
         return _open_book(path, issues)
-    return _open_text(path, issues, encoding, hint)
+    return _open_text(path, issues, encoding)
 
 
 # text
 
 
-def delimiter_of(path: Path) -> str:
-    """What separates the columns of a text file."""
-    return _most_frequent(beginning(path))
-
-
-def _most_frequent(header: str) -> str:
+def delimiter_of(header: str) -> str:
+    """What separates the columns, by the first line."""
     return max(_DELIMITERS, key=_QUOTED.sub("", header).count)
 
 
-def _open_text(path: Path, issues: Issues, encoding: str | None, hint: str) -> Sheet:
-    text = read_text(path, issues, encoding)
-    if "\r" in text and ('"' not in text or "\n" not in text):
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    start, line, mark = 0, 1, None
-    while before := _BEFORE.match(text, start):
-        start, line, mark = before.end(), line + 1, before[1] or mark
-    text = text[start:]
-    first, _, rest = text.partition("\n")
-    mark = mark or _most_frequent(first)
-    header = first.split(mark)
-    if '"' not in text and len(header) > 1:
-        frame = _parsed(rest, mark, len(header))
-        if frame is not None:
-            places = range(line + 1, line + 1 + len(frame))
-            return Sheet(path, header, frame, issues, places, line, mark)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark)
-    rows, lines, began = [], [], line
+def read_rows(
+    path: Path, text: str, delimiter: str, before: int, issues: Issues
+) -> tuple[list[list[str]], list[int]]:
+    """The rows of CSV, and the line at which each begins; `before` lines are before the text."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+    rows, lines, line = [], [], before + 1
     try:
         for row in reader:
-            if row:
-                rows.append(row)
-                lines.append(began)
-            began = line + reader.line_num
+            rows.append(row)
+            lines.append(line)
+            line = before + 1 + reader.line_num
     except csv.Error as problem:
         is_open = str(problem) == "unexpected end of data"
         message = "a quote is opened in this row and never closed" if is_open else str(problem)
-        issues.stop(f"{path}:{began}", "broken row", message)
-    return _rectangle(path, rows, lines, issues, line, mark, hint)
+        issues.stop(f"{path}:{line}", "broken row", message)
+    return rows, lines
+
+
+def _open_text(path: Path, issues: Issues, encoding: str | None) -> Sheet:
+    text = read_text(path, issues, encoding)
+    if "\r" in text and ('"' not in text or "\n" not in text):
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start, before, mark = 0, 0, None
+    while found := _BEFORE.match(text, start):
+        start, before, mark = found.end(), before + 1, found[1] or mark
+    text = text[start:]
+    mark = mark or delimiter_of(text.partition("\n")[0])
+    first, _, rest = text.partition("\n")
+    header = first.split(mark)
+    frame = None if '"' in text else _parsed(rest, mark, len(header))
+    if frame is not None:
+        lines = range(before + 2, before + 2 + len(frame))
+        return Sheet(path, header, frame, issues, lines, before + 1, mark)
+    return _rectangle(path, *read_rows(path, text, mark, before, issues), issues, mark)
 
 
 def _parsed(text: str, mark: str, width: int) -> pd.DataFrame | None:
-    """All rows by Arrow; None if one has not `width` cells."""
-    head = [row.split(mark) for row in text[: 1 << 20].split("\n")[:_HEAD]]
-    if len(head[0]) != width:
+    """All rows of a text without quotes, quickly; None if a row has more or fewer cells."""
+    if text.partition("\n")[0].count(mark) != width - 1:
         return None
-    columns = zip(*(row for row in head if len(row) == width), strict=True)
-    is_label = [all(label_of(cell) is not None for cell in column) for column in columns]
-    names = list(map(str, range(width)))
-    types = (pa.dictionary(pa.int32(), pa.string()) if label else pa.string() for label in is_label)
     try:
-        table = arrow_csv.read_csv(
-            pa.py_buffer(text.encode()),
-            arrow_csv.ReadOptions(column_names=names, block_size=_BLOCK),
-            arrow_csv.ParseOptions(delimiter=mark, quote_char=False, ignore_empty_lines=False),
-            arrow_csv.ConvertOptions(column_types=dict(zip(names, types, strict=True))),
+        return pd.read_csv(
+            io.BytesIO(text.encode()),
+            sep=mark,
+            names=range(width),
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=False,
+            engine="pyarrow",
         )
-    except pa.ArrowInvalid:  # rows that differ
+    except ValueError:
         return None
-    return table.to_pandas().set_axis(range(width), axis=1)
 
 
 def _rectangle(
@@ -222,9 +195,7 @@ def _rectangle(
     rows: Sequence[list[str]],
     places: Sequence[int],
     issues: Issues,
-    line: int,
     mark: str | None = None,
-    hint: str = "",
 ) -> Sheet:
     """The header and the rows with as many cells; other rows are issues."""
     header = rows[0] if rows else []
@@ -232,15 +203,15 @@ def _rectangle(
         header.pop()
     width, kept, kept_places = len(header), [], []
     for place, row in zip(places[1:], rows[1:], strict=True):
-        if len(row) >= width and not any(cell.strip() for cell in row[width:]):
+        if len(row) == width or (len(row) > width and not any(map(str.strip, row[width:]))):
             kept.append(row[:width])
             kept_places.append(place)
-        elif any(cell.strip() for cell in row):
-            message = f"expected {width} cells as in the header, got {len(row)}{hint}"
-            issues.add(f"{path}:{place}", "number of cells", message)
-    columns = zip(*kept, strict=True) if kept else [()] * width
-    frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
-    return Sheet(path, header, frame, issues, kept_places, line, mark)
+        elif any(map(str.strip, row)):
+            message = f"expected {width} cells as in the header, got {len(row)}"
+            hint = "; separate tags by ';' or '|'" if mark == "," else ""
+            issues.add(f"{path}:{place}", "number of cells", message + hint)
+    frame = pd.DataFrame(kept, columns=range(width), dtype=object)
+    return Sheet(path, header, frame, issues, kept_places, (places or [1])[0], mark)
 
 
 # workbooks, Parquet and data frames
@@ -266,8 +237,7 @@ def _open_book(path: Path, issues: Issues) -> Sheet:
     for (first, left), (last, right) in merged:
         for row in rows[max(first, top + 1) : last + 1]:
             row[left : right + 1] = [rows[first][left]] * len(row[left : right + 1])
-    lines = range(top + 1, len(rows) + 1)
-    sheet = _rectangle(path, rows[top:], lines, issues, top + 1)
+    sheet = _rectangle(path, rows[top:], range(top + 1, len(rows) + 1), issues)
     if len(names) > 1:
         message = f"sheet {names[0]!r} is read, the first of {len(names)}"
         sheet.notes.append(f"{message}; to read another, put it first")
@@ -278,21 +248,19 @@ def _open_book(path: Path, issues: Issues) -> Sheet:
 
 def read_parquet(path: Path, issues: Issues) -> pd.DataFrame:
     """A Parquet file as a data frame."""
-    if not path.is_file():
-        raise InputError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
     try:
         table = parquet.ParquetFile(pa.OSFile(str(path))).read()
         table.validate(full=True)
-        return table.to_pandas(ignore_metadata=True, strings_to_categorical=False)
+        return table.to_pandas(ignore_metadata=True)
     except Exception as problem:  # a damaged file can say anything
         issues.stop(str(path), "Parquet", f"not a readable Parquet file ({first_line(problem)})")
 
 
 def sheet_of_frame(frame: pd.DataFrame, path: Path | str, issues: Issues) -> Sheet:
     """A data frame of pandas as a table."""
-    header = [str(name) for name in frame.columns]
-    twice = frame.columns[frame.columns.astype(str).duplicated()]
-    if len(twice):
-        issues.stop(str(path), "header", f"column {str(twice[0])!r} is there twice")
+    header = frame.columns.astype(str)
+    if header.has_duplicates:
+        twice = header[header.duplicated()][0]
+        issues.stop(str(path), "header", f"column {twice!r} is there twice")
     cells = frame.set_axis(range(len(header)), axis=1)
-    return Sheet(path, header, cells, issues, range(len(frame)))
+    return Sheet(path, list(header), cells, issues, range(len(frame)))

@@ -9,6 +9,7 @@ Pictures stay in the file, or `g2netpl convert` unpacks them. If there are paths
 are names below the image folder, as in any other label file.
 """
 
+import io
 import os
 import re
 from collections.abc import Iterable
@@ -19,21 +20,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from PIL import Image
 from pyarrow import types
 from pyarrow.parquet import read_schema
 
 from g2netpl.labels.io.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.io.frames import PARQUET_ENDINGS, sheet_of_frame
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.options import ReadOptions, in_class_order
+from g2netpl.labels.io.issues import Issues, read_json
+from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.tables import read_sheet
-from g2netpl.labels.io.text import read_json
-from g2netpl.labels.names import normalize_name, plain_name
-from g2netpl.labels.paths import SUFFIXES, ending_of
+from g2netpl.labels.names import normalize_name, plain_names
+from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.arrays import first_line
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.files import atomic_write
+from g2netpl.utils.files import write_bytes
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"  # of what `datasets` saved
 _SHARD = re.compile(r"(.+)-\d+-of-(\d+)\.parquet")
@@ -64,8 +65,8 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     data = DataSet(path)
     known = data.class_names(data.labels) or options.classes
     sheet = sheet_of_frame(data.frame(options), path, data.issues)
-    of_table = replace(options, image_column=data.image, tags_column=data.labels, classes=known)
-    return in_class_order(read_sheet(sheet, of_table, data.images()), options, str(path))
+    options = replace(options, image_column=data.image, tags_column=data.labels, classes=known)
+    return read_sheet(sheet, options)
 
 
 def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False) -> LabelTable:
@@ -84,15 +85,14 @@ def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False)
         content = data.picture(row)
         if content is None:
             continue
-        names[name] = name if name.lower().endswith(SUFFIXES) else name + ending_of(content)
+        names[name] = name if name.lower().endswith(SUFFIXES) else name + _ending_of(content)
         file = folder / names[name]
-        if os.path.lexists(file) and not overwrite:
-            if file.is_symlink() or not file.is_file() or file.read_bytes() != content:
-                message = "another file is there; choose another folder, or give --overwrite"
-                raise InputError(f"{file}: {message}")
-        else:
-            with atomic_write(file) as target:
-                target.write(content)
+        is_there = os.path.lexists(file) and not overwrite
+        if is_there and (file.is_symlink() or file.read_bytes() != content):
+            message = "another file is there; choose another folder, or give --overwrite"
+            raise InputError(f"{file}: {message}")
+        if not is_there:
+            write_bytes(file, content)
     kept = table.take([row for row, name in enumerate(table.images) if name in names])
     lost = len(table) - len(kept)
     notes = [f"{counted(lost, 'row')} without a picture left out"] if lost else []
@@ -139,7 +139,7 @@ class DataSet:
     def images(self) -> list[str]:
         """A name for each row: its path, or one for a file if pictures are inside."""
         paths = self._pictures["path"].to_pylist()
-        return file_names(paths) if self.is_packed else [plain_name(path or "") for path in paths]
+        return file_names(paths) if self.is_packed else plain_names(path or "" for path in paths)
 
     def picture(self, row: int) -> bytes | None:
         """What is inside a row."""
@@ -158,14 +158,10 @@ class DataSet:
         frame = self._table.drop_columns([self.image]).to_pandas(ignore_metadata=True)
         if self.labels is None:  # columns of numbers are classes, all or the listed ones
             wanted = options.classes or tuple(frame)
-            kinds = (types.is_integer, types.is_floating, types.is_boolean)
-            kept = [
-                field.name
-                for field in self._table.schema
-                if field.name.lower() == GROUP
-                or (field.name in wanted and any(is_kind(field.type) for is_kind in kinds))
-            ]
-            frame = frame[kept]
+            is_number = (types.is_integer, types.is_floating, types.is_boolean)
+            numbers = {f.name for f in self._table.schema if any(of(f.type) for of in is_number)}
+            is_kept = [n.lower() == GROUP or (n in wanted and n in numbers) for n in frame]
+            frame = frame.loc[:, is_kept]
         for name in frame:
             classes = self.class_names(name)
             if classes is not None:
@@ -202,19 +198,24 @@ def _load(path: Path) -> Any:
                 message = f"leads out of the folder: {file['filename']!r:.60}"
                 raise InputError(f"{path / _STATE}: {message}")
         return datasets.load_from_disk(str(path))
-    files = _parquet_files(path if path.is_dir() else path.parent)
-    shard = {file: match.groups() for file in files if (match := _SHARD.fullmatch(file.name))}
-    sets = {shard.get(file, (file.name, "1")) for file in files}
+    sets: dict[tuple[str, str], list[str]] = {}  # shards by the name and their number
+    for file in _parquet_files(path if path.is_dir() else path.parent):
+        sets.setdefault(_set_of(file), []).append(str(file))
     if not path.is_dir():
-        sets = {shard.get(path, (path.name, "1"))}
+        sets = {_set_of(path): sets[_set_of(path)]}
     if len(sets) != 1:
         shown = ", ".join(sorted(stem for stem, _ in sets))
         raise InputError(f"{path}: expected one data set, got {shown[:500]}; name one")
-    stem, count = sets.pop()
-    shards = [file for file in files if shard.get(file, (file.name, "1")) == (stem, count)]
+    ((stem, count), shards) = sets.popitem()
     if len(shards) != int(count):
         raise InputError(f"{path}: expected {int(count)} shards of {stem}, got {len(shards)}")
-    return datasets.Dataset.from_parquet([str(file) for file in shards])
+    return datasets.Dataset.from_parquet(shards)
+
+
+def _set_of(file: Path) -> tuple[str, str]:
+    """The name of a data set and how many shards it has, by the name of one of its files."""
+    match = _SHARD.fullmatch(file.name)
+    return (match[1], match[2]) if match else (file.name, "1")
 
 
 def _parquet_files(folder: Path) -> list[Path]:
@@ -228,12 +229,17 @@ def _is_picture(kind: Any) -> bool:
     return types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
 
 
-def file_names(paths: Iterable[str | None]) -> list[str]:
-    """A name for each picture, from its path or else its row; no two have a stem in common.
+def _ending_of(content: bytes) -> str:
+    """The ending of a picture file, by its content; empty if it is of no known kind."""
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return f".{(image.format or '').lower()}".replace(".jpeg", ".jpg")
+    except Exception:  # decoders raise errors of every kind for damaged files
+        return ""
 
-    An ending that shows its format may be added, and no system that takes cat.jpg and CAT.JPG as
-    one confuses them.
-    """
+
+def file_names(paths: Iterable[str | None]) -> list[str]:
+    """A name for each picture, from its path or else its row; no two have a stem in common."""
     names, taken = [], set()
     for row, path in enumerate(paths):
         last = normalize_name(_UNFIT.sub("_", re.split(r"[/\\]", path or "")[-1]).strip(". "))
@@ -241,7 +247,7 @@ def file_names(paths: Iterable[str | None]) -> list[str]:
         if ending.lower() not in SUFFIXES:
             stem, ending = last, ""
         stem = stem.encode()[:_LONGEST].decode(errors="ignore").strip(". ") or f"{row:06}"
-        while stem.casefold() in taken:
+        while stem.casefold() in taken:  # of any ending and case, for every file system
             stem = f"{stem}-{row}"
         taken.add(stem.casefold())
         names.append(stem + ending)

@@ -1,18 +1,25 @@
-"""What is wrong in a label file, and where.
+"""What is wrong in a label file, and where; and the text or JSON in a file.
 
 A reader continues after an issue, so that `g2netpl check` reports all of them at once. The text of
 a `LabelFileError` is the first one, in one line.
 """
 
+import codecs
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
 
-from g2netpl.labels.names import odd_names
+from pydantic import TypeAdapter, ValidationError
+
+from g2netpl.labels.names import name_problem
 from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.files import friendly_os_errors
 
 MOST_ISSUES = 100_000
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # Excel's "Unicode text" begins with one
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,9 @@ class Issues(list[Issue]):
 
     def add_names(self, names: Sequence[str], where: Callable[[int], str]) -> None:
         """Add what is wrong with image names."""
-        for row, problem in odd_names(names).items():
-            self.add(where(row), "image name", f"image {names[row]!r}: {problem}")
+        for row, problem in enumerate(map(name_problem, names)):
+            if problem is not None:
+                self.add(where(row), "image name", f"image {names[row]!r}: {problem}")
 
     def raise_any(self) -> None:
         """Stop here if there was an issue."""
@@ -64,3 +72,80 @@ class Issues(list[Issue]):
         """Add an issue after which nothing can be read."""
         self.append(Issue(where, kind, message))
         raise LabelFileError(self)
+
+
+# text and JSON
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file."""
+    if not path.is_file():
+        raise InputError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
+    with friendly_os_errors(path):
+        return path.read_bytes()
+
+
+def encoding_of(content: bytes, encoding: str | None = None) -> str:
+    """The encoding that a byte order mark names, or else the given one, or UTF-8."""
+    if content.startswith(_UTF_16):
+        return "utf-16"
+    return "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else encoding or "utf-8"
+
+
+def read_text(path: Path, issues: Issues, encoding: str | None = None) -> str:
+    """The whole file as text, without a byte order mark."""
+    content = read_bytes(path)
+    used = encoding_of(content, encoding)
+    try:
+        text = content.decode(used)
+    except (UnicodeError, LookupError) as problem:
+        at = problem.start if isinstance(problem, UnicodeDecodeError) else 0
+        message = f"expected text in the encoding {used}, which it is not (byte {at})"
+        if used == "utf-8":
+            message = f"expected UTF-8 text, byte {at} is 0x{content[at]:02x}; save the file as "
+            message += "UTF-8, or for CSV name its encoding, as --encoding cp1252"
+        issues.stop(f"{path}:{1 + content[:at].count(10)}", "encoding", message)
+    if "\0" in text:
+        line = 1 + text.count("\n", 0, text.index("\0"))
+        issues.stop(f"{path}:{line}", "encoding", "a NUL character; is this a text file?")
+    return text.removeprefix("\ufeff")
+
+
+def numbered_lines(path: Path, issues: Issues) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, stripped, with their numbers."""
+    for line, text in enumerate(read_text(path, issues).split("\n"), start=1):
+        if text.strip():
+            yield line, text.strip()
+
+
+def beginning(path: Path) -> str:
+    """The first line of a file, or as much of it as is needed to recognise it."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(4096)
+    except OSError:
+        return ""
+    text = content.decode(encoding_of(content), errors="replace").strip()
+    return text.replace("\r", "\n").partition("\n")[0]
+
+
+def read_json(path: Path, issues: Issues, kind: Any = Any) -> Any:
+    """The content of a JSON file, as a model of pydantic describes it."""
+    return parse_json(read_text(path, issues), str(path), issues, kind)
+
+
+def parse_json(text: str, where: str, issues: Issues, kind: Any = Any) -> Any:
+    """The content of a JSON text, as a model of pydantic describes it; raises all mismatches."""
+    try:
+        return _adapter(kind).validate_json(text)
+    except ValidationError as problem:
+        for error in problem.errors(include_url=False, include_context=False):
+            place = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])
+            message = error["msg"].removeprefix("Value error, ")
+            if error["type"] not in ("missing", "json_invalid", "value_error"):
+                message += f", got {error['input']!r:.60}"
+            issues.add(f"{where}: {place.lstrip('.')}" if place else where, "JSON", message)
+    issues.raise_any()
+
+
+_adapter = cache(TypeAdapter)

@@ -56,7 +56,6 @@ def folder_of(path: Path) -> Path:
 class Format:
     """How to recognise, read and perhaps write one kind of label file."""
 
-    summary: str
     can_read: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], LabelTable]
     write: Callable[[LabelTable, Path], list[str]] | None = None  # gives notes on what is left out
@@ -67,48 +66,33 @@ class Format:
     """Write the pictures that are inside the file into a folder."""
 
 
-def _format(module: Any, summary: str, *endings: str, **more: Any) -> Format:
+def _format(module: Any, *endings: str, **more: Any) -> Format:
     """What a module can do: `can_read` and `read`, perhaps `write` and other fields of Format."""
     names = ("can_read", "read", "write", "image_folder", "unpack")
-    found = {name: getattr(module, name) for name in names if hasattr(module, name)}
-    return Format(summary, **{**found, "endings": endings, **more})
+    functions = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    return Format(**{**functions, "endings": endings, **more})
 
 
-_TAGS = "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`"
-_WIDE = "CSV with `image` and a column per class: 1, 0, or empty for unknown"
-_BOOK = "a workbook (.xlsx, .xls, .ods) whose first sheet has either shape of the CSV files"
-_COCO = "COCO's instances JSON, and LVIS's with known negatives"
-_VOC = "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt"
-_NUS = "NUS-WIDE, named by a list such as ImageList/TrainImagelist.txt"
-_SPML = "SPML's formatted_{train,val}_{labels,labels_obs}.npy and …_images.npy"
-_FOLDER = "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class"
-_PHOTOS = "a folder of photos with tags in them (XMP, IPTC) or in .xmp sidecars next to them"
+def _never(path: Path) -> bool:
+    """Any text may be a list of classes, and any folder may hold photos: name these formats."""
+    return False
+
+
 FORMATS: dict[str, Format] = {
-    "openimages": _format(openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label"),
-    "tags": Format(_TAGS, tables.is_tags, tables.read_tags, tables.write_tags),
-    "csv": _format(tables, _WIDE, ".csv"),
-    "xlsx": _format(tables, _BOOK, ".xlsx", can_read=tables.is_book),
-    "huggingface": _format(
-        huggingface, "a data set that Hugging Face's `datasets` saved, or Parquet with pictures"
-    ),
-    "parquet": _format(
-        tables,
-        "Parquet in either shape of the CSV files",
-        *(".parquet", ".pq"),
-        can_read=tables.is_parquet,
-        write=tables.write_parquet,
-    ),
-    "coco": _format(coco, _COCO, ".json", lists_all=True),
-    "label-studio": _format(label_studio, "Label Studio's tasks, JSON"),
-    "voc": _format(voc, _VOC, lists_all=True),
-    "nuswide": _format(nuswide, _NUS, lists_all=True),
-    "spml": _format(spml, _SPML, lists_all=True),
-    "imagefolder": _format(folders, _FOLDER, "metadata.jsonl"),
-    # any text may be a list of classes, and any folder may hold photos: these are asked for by name
-    "classes": Format(
-        "class names, one per line, without any label", lambda path: False, read_class_list
-    ),
-    "photo-tags": _format(photo_tags, _PHOTOS, can_read=lambda path: False),
+    "openimages": _format(openimages),
+    "tags": Format(tables.is_tags, tables.read_tags, tables.write_tags),
+    "csv": _format(tables, ".csv"),
+    "xlsx": _format(tables, ".xlsx", can_read=tables.is_book),
+    "huggingface": _format(huggingface),
+    "parquet": _format(tables, ".parquet", ".pq", can_read=tables.is_parquet),
+    "coco": _format(coco, ".json", lists_all=True),
+    "label-studio": _format(label_studio),
+    "voc": _format(voc, lists_all=True),
+    "nuswide": _format(nuswide, lists_all=True),
+    "spml": _format(spml, lists_all=True),
+    "imagefolder": _format(folders, "metadata.jsonl"),
+    "classes": Format(_never, read_class_list),
+    "photo-tags": _format(photo_tags, can_read=_never),
 }
 
 
@@ -170,13 +154,7 @@ def read_labels(
         table = tables.read_frame(files, replace(options, classes=known))
         table = in_class_order(renamed(table, options.aliases or {}), options, "data frame")
         return complete_single_labels(table) if options.single_label else table
-    try:
-        return _read_all(files, format, options)
-    except LabelFileError as error:
-        is_unknown = any(issue.kind == "unknown class" for issue in error.issues)
-        if options.classes is None or error.hint or not is_unknown:
-            raise
-        raise LabelFileError(error.issues, _LEARN_SOME) from None
+    return _read_all(files, format, options)
 
 
 def read_matching(
@@ -196,7 +174,7 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     if not paths:
         raise InputError("expected a label file, or several, got none")
     for path in map(ensure_local, paths):
-        with friendly_os_errors(path):
+        with friendly_os_errors(path):  # of a name that is too long, or a folder that is not ours
             if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
                 problem = "not a regular file" if path.exists() else "no such label file"
                 raise InputError(f"{path}: {problem}")
@@ -206,32 +184,27 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     known = with_aliases(options.classes, aliases) if len(paths) == 1 else None
     read, names, issues = dict[str, LabelTable](), list[str](), Issues()
     for file, way in zip(paths, ways, strict=True):
+        path = ensure_local(file)
         try:
-            table = _read_one(ensure_local(file), format, replace(options, classes=known))
+            table = find_format(path, format).read(path, replace(options, classes=known))
             names += table.classes
             table = in_class_order(renamed(table, aliases), options, file)
             read[file] = table.with_images([f"{way}{name}" for name in table.images])
         except LabelFileError as error:
             issues += error.issues
-    issues.raise_any()
+        except InputError as problem:
+            text = str(problem)
+            is_named = text.startswith((str(path), f"{path.parent}/"))
+            raise InputError(text if is_named else f"{path}: {text}") from None
+    if issues:
+        is_unknown = any(issue.kind == "unknown class" for issue in issues)
+        raise LabelFileError(issues, _LEARN_SOME if is_unknown and options.classes else "")
     table, notes = merge(read, options.contradictions), unused_note(aliases, names)
     if any(ways):
         how = f"their images are named below {root} (--images: all names are below that folder)"
         notes.append(f"the files are in different folders: {how}")
     table = table.with_notes((*table.notes, *notes))
     return complete_single_labels(table, named(paths)) if options.single_label else table
-
-
-def _read_one(path: Path, format: str | None, options: ReadOptions) -> LabelTable:
-    row = find_format(path, format)
-    try:
-        return row.read(path, options)
-    except LabelFileError:
-        raise
-    except InputError as problem:  # name the file once
-        text = str(problem)
-        says_where = text.startswith((f"{path}:", f"{folder_of(path)}/", f"{path.parent}/"))
-        raise InputError(text if says_where else f"{path}: {text}") from None
 
 
 # writing
@@ -244,11 +217,8 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
     assert write is not None
     problems = [(f"class {name!r}", class_problem(name)) for name in table.classes]
     problems += [(f"image {name!r}", name_problem(name)) for name in table.images]
-    problems += [
-        (f"image {name!r}", f"another name of {plain_name(name)!r}")
-        for name in table.images
-        if plain_name(name) != name
-    ]
+    others = (name for name in table.images if plain_name(name) != name)
+    problems += [(f"image {name!r}", f"another name of {plain_name(name)!r}") for name in others]
     for what, problem in problems:
         if problem is not None:
             raise InputError(f"{path}: nothing is written: {what}: {problem}")

@@ -22,10 +22,9 @@ import pandas as pd
 from pydantic import AliasChoices, BaseModel, Field, model_validator
 
 from g2netpl.labels.io.build import LABELS, long_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, beginning, read_json
 from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.tables import names_of
-from g2netpl.labels.io.text import beginning, read_json
 from g2netpl.labels.names import FileIndex, plain_name, plain_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -39,23 +38,17 @@ _IMAGE = re.compile(rf"({'|'.join(map(re.escape, SUFFIXES))})(\?|$)", re.IGNOREC
 _REMOTE = ("http", "https", "s3", "gs", "azure-blob")
 
 
-class _Value(BaseModel):
-    """The classes of a result, under the name of its type; other types name no classes."""
-
-    choices: list[str] = []
-    labels: list[str] = []
-    rectanglelabels: list[str] = []
-    polygonlabels: list[str] = []
-    ellipselabels: list[str] = []
-    keypointlabels: list[str] = []
-    brushlabels: list[str] = []
-
-
 class _Result(BaseModel):
     type: str
     from_name: str | None = None
     to_name: str | None = None
-    value: _Value = _Value()
+    value: dict[str, Any] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The classes: the choices, or the labels of a box, a polygon or a brush."""
+        has_names = self.type == "choices" or self.type.endswith("labels")
+        return list(self.value.get(self.type, ())) if has_names else []
 
 
 class _Annotation(BaseModel):
@@ -94,7 +87,7 @@ class _Task(BaseModel):
 
     @property
     def results(self) -> list[_Result] | None:
-        """What people said of the image; None if they skipped it."""
+        """What people annotated; None if they skipped the image."""
         done = [each for each in self.annotations or () if not each.was_cancelled]
         return [result for each in done for result in each.result] if done else None
 
@@ -114,7 +107,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         (row, name, NEGATIVE if result.from_name == _ABSENT else POSITIVE)
         for row, task in enumerate(tasks)
         for result in task.results or ()
-        for name in vars(result.value).get(result.type, ())
+        for name in result.names
     ]
     labels, where = pd.DataFrame(found, columns=LABELS), f"{path}: [{{}}]".format
     table = long_table(names, labels, where, issues, options.classes, UNOBSERVED)
@@ -130,7 +123,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
 
 def write(table: LabelTable, path: Path) -> list[str]:
     """Write a task per image; what is known goes into annotations."""
-    _write(path, _new_tasks(table))
+    _write(path, [*_new_tasks(table)])
     return silent_classes(table)
 
 
@@ -152,10 +145,8 @@ def propose(
     rows: list[int | None] = list(range(len(table)))
     if project is not None:
         tasks, known = (read_json(project, Issues(), kind) for kind in (Any, list[_Task]))
-        index, row_of = (
-            FileIndex(table.images),
-            {name: row for row, name in enumerate(table.images)},
-        )
+        index = FileIndex(table.images)
+        row_of = {name: row for row, name in enumerate(table.images)}
         rows = [row_of.get(_image_at(task.path, index)) for task in known]
         if None in rows:
             unknown = counted(rows.count(None), "task")

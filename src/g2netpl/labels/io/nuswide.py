@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl.labels.io.build import wide_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, numbered_lines
 from g2netpl.labels.io.options import ReadOptions, check_classes, read_classes
-from g2netpl.labels.io.text import numbered_lines, read_text
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelMatrix, LabelTable, check_size
 from g2netpl.utils.errors import InputError
@@ -50,7 +49,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     lines = list(numbered_lines(path, issues))
     names = plain_names([text.replace("\\", "/") for _, text in lines])
     places = [f"{path}:{line}" for line, _ in lines]
-    issues.add_names(names, places.__getitem__)
     classes = _concepts(root, folder, ending, issues)
     if not names or not classes:
         raise InputError(f"{path}: expected image names, and Labels_<concept>{ending}.txt")
@@ -59,34 +57,32 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     values = np.column_stack([_column(file, len(names), issues) for file in files])
     if options.absent == "unobserved":
         values[values == NEGATIVE] = UNOBSERVED
-    return wide_table(names, classes, values, places.__getitem__, issues, options, str(path))
+    return wide_table(names, classes, values, places.__getitem__, issues)
 
 
 def _concepts(root: Path, folder: Path, ending: str, issues: Issues) -> list[str]:
     """The classes, in the order of the list of concepts if there is one."""
-    for file in (root / "Concepts81.txt", root / "ConceptsList/Concepts81.txt"):
-        if file.is_file():
-            classes = list(read_classes(file))
-            break
+    lists = (root / "Concepts81.txt", root / "ConceptsList/Concepts81.txt")
+    file = next((file for file in lists if file.is_file()), None)
+    if file is not None:
+        classes = list(read_classes(file))
     else:
         labels = sorted(file.stem for file in folder.glob(f"Labels_?*{ending}.txt"))
         classes = [name.removeprefix("Labels_").removesuffix(ending) for name in labels]
-    odd = [name for name in classes if "/" in name]
-    if odd:
-        raise InputError(f"{root}: concept {odd[0]!r} cannot be part of a file name")
+    for name in classes:
+        if "/" in name:
+            raise InputError(f"{root}: concept {name!r} cannot be part of a file name")
     check_classes(classes, str(folder), issues)
     return classes
 
 
 def _column(path: Path, count: int, issues: Issues) -> LabelMatrix:
     """The labels of a class."""
-    text = read_text(path, issues)
-    cells = text.split()
-    odd = sorted({*cells} - {"0", "1"})
-    if odd:
-        line = 1 + text[: text.index(odd[0])].count("\n")
-        issues.stop(f"{path}:{line}", "cell", f"expected 0 or 1, got {odd[0][:40]!r}")
-    if len(cells) != count:
-        message = f"expected {count:,} labels, one per image, got {len(cells):,}"
+    lines = list(numbered_lines(path, issues))
+    for line, text in lines:
+        if text not in ("0", "1"):
+            issues.stop(f"{path}:{line}", "cell", f"expected 0 or 1, got {text[:40]!r}")
+    if len(lines) != count:
+        message = f"expected {count:,} labels, one per image, got {len(lines):,}"
         issues.stop(str(path), "number of labels", message)
-    return np.array([cell == "1" for cell in cells], dtype=np.int8)
+    return np.array([text == "1" for _, text in lines], dtype=np.int8)

@@ -11,9 +11,8 @@ import pandas as pd
 
 from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.frames import label_of, open_sheet
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, beginning
 from g2netpl.labels.io.options import ReadOptions
-from g2netpl.labels.io.text import beginning
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -35,8 +34,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         message = f"expected the columns {', '.join(_COLUMNS)}; got {','.join(sheet.header)[:80]!r}"
         issues.stop(sheet.header_place, "header", message)
     images, codes, cells = (
-        pd.Series(sheet.texts(sheet.header.index(name)).to_pylist()).str.strip()
-        for name in _COLUMNS
+        pd.Series(sheet.texts(sheet.header.index(name))).str.strip() for name in _COLUMNS
     )
     signs = cells.map({cell: label_of(cell) for cell in cells.unique()})
     for row in np.flatnonzero(~signs.isin((POSITIVE, NEGATIVE))).tolist():
@@ -57,10 +55,10 @@ def _descriptions(path: Path, issues: Issues) -> dict[str, str]:
     names: dict[str, str] = {}
     for file in sorted(path.parent.glob("*class-descriptions*.csv")):
         sheet = open_sheet(file, issues)
-        if sheet.width != 2:
-            message = f"expected 2 cells, got {sheet.width}"
+        if len(sheet.header) != 2:
+            message = f"expected 2 cells, got {len(sheet.header)}"
             issues.stop(sheet.header_place, "number of cells", message)
-        codes, titles = (sheet.texts(place).to_pylist() for place in (0, 1))
+        codes, titles = (sheet.texts(place) for place in (0, 1))
         rows = [sheet.header, *zip(codes, titles, strict=True)]
         names |= {code.strip(): name.strip() for code, name in rows if code != "LabelName"}
     return names

@@ -1,18 +1,17 @@
 """How a label file is to be read: options, lists of classes, other names of classes."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.text import numbered_lines
+from g2netpl.labels.io.issues import Issues, numbered_lines
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, per_class
-from g2netpl.utils.errors import InputError, closest, did_you_mean
+from g2netpl.utils.errors import InputError, did_you_mean
 
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
@@ -54,8 +53,7 @@ def in_class_order(table: LabelTable, options: ReadOptions, where: str) -> Label
     issues, places = Issues(), class_places(table.classes, options.classes)
     for name, place in zip(table.classes, places, strict=True):
         if place < 0:
-            hint = unknown_class(name, options.classes, len(issues))
-            issues.add(where, "unknown class", hint)
+            issues.add(where, "unknown class", unknown_class(name, options.classes, len(issues)))
     issues.raise_any()
     return table.with_classes(options.classes, places)
 
@@ -128,15 +126,13 @@ def read_aliases(path: str | Path) -> dict[str, str]:
         if text.startswith("#"):
             continue
         name, _, name_of = (normalize_name(part.strip()) for part in text.partition("="))
-        problem = class_problem(name) or class_problem(name_of)
-        if text.count("=") != 1 or not name or not name_of:
-            problem = f"expected {_FORM}, got {text!r:.80}"
+        if text.count("=") != 1 or class_problem(name) or class_problem(name_of):
+            issues.add(f"{path}:{line}", "alias", f"expected {_FORM}, got {text!r:.80}")
         elif name == name_of or name in lines:
-            problem = f"{name!r} is another name already, or of itself; keep one of the two lines"
-        if problem is None:
-            classes[name], lines[name] = name_of, line
+            message = f"{name!r} is another name already, or of itself; keep one of the two lines"
+            issues.add(f"{path}:{line}", "alias", message)
         else:
-            issues.add(f"{path}:{line}", "alias", problem)
+            classes[name], lines[name] = name_of, line
     for name, name_of in classes.items():
         if name_of in classes:
             message = f"{name_of!r} is itself another name of {classes[name_of]!r}"
@@ -163,17 +159,15 @@ def with_aliases(
     """The classes that there may be, and their other names."""
     if classes is None:
         return None
-    others = [name for name, name_of in aliases.items() if name_of in classes]
-    return (*classes, *(name for name in others if name not in classes))
+    others = (name for name, name_of in aliases.items() if name_of in classes)
+    return tuple(dict.fromkeys((*classes, *others)))
 
 
-def unused_note(aliases: Mapping[str, str], classes: Iterable[str]) -> list[str]:
+def unused_note(aliases: Mapping[str, str], classes: Sequence[str]) -> list[str]:
     """A note on other names that none of the classes has, which may be misspelt."""
     known = set(classes)
     unused = [name for name in aliases if name not in known]
     if not unused:
         return []
-    near = closest(unused[0], known)
-    hint = "" if near is None else f"; did you mean {near!r}?"
     count = f"{len(unused):,} of the {len(aliases):,} names in --aliases"
-    return [f"no class here is called {unused[0]!r} ({count}){hint}"]
+    return [f"no class here is called {unused[0]!r} ({count})"]

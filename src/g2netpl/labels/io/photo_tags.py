@@ -15,21 +15,14 @@ import pandas as pd
 from g2netpl.labels.io.build import LABELS, long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions
-from g2netpl.labels.io.photos import Library, at_level, places_of_words
+from g2netpl.labels.io.photos import Library, at_level, union
 from g2netpl.labels.io.sidecars import write as write
 from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.paths import list_images, unread_note
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, counted
 
-_SAMPLE = 50  # photos of a folder that are read to see whether they have keywords
 _LIGHTROOM = "in Lightroom Classic select all photos and press Ctrl/Cmd+S, which saves the keywords"
-
-
-def carry_tags(folder: Path) -> bool:
-    """Whether some of the photos below a folder have keywords, by a sample."""
-    names, library = list_images(folder), Library(folder)
-    return any(library.photo(name).tags().known for name in names[:: len(names) // _SAMPLE + 1])
 
 
 def read(path: Path, options: ReadOptions) -> LabelTable:
@@ -37,18 +30,21 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     if not path.is_dir():
         raise InputError(f"{path}: expected a folder of photos with keywords")
     names, library = list_images(path), Library(path)
-    photos = [library.photo(name) for name in names]
-    tags = [photo.tags() for photo in photos]
+    places = [library.tags(name) for name in names]
+    tags = [union(place.values()) for place in places]
     found = [at_level(some.known, options.level) for some in tags]
     words = {word for some in found for word in some}
     wanted = {*map(normalize_name, words if options.classes is None else options.classes)}
     others = {word for word in words if normalize_name(word) not in wanted}
-    in_file = [bool(photo.embedded.known) for photo in photos]
-    in_sidecar = [any(some.known for some in photo.sidecars.values()) for photo in photos]
-    both = sum(a and b for a, b in zip(in_file, in_sidecar, strict=True))
+    in_file, in_sidecar = set[str](), set[str]()
+    for name, place in zip(names, places, strict=True):
+        for file, some in place.items():
+            if some.known:
+                (in_file if file == name else in_sidecar).add(name)
+    photos, both = counted(len(names), "photo"), len(in_file & in_sidecar)
     notes = [
-        f"keywords: {sum(in_file):,} of {counted(len(names), 'photo')} in the file, "
-        f"{sum(in_sidecar):,} in sidecars, {both:,} in both"
+        f"keywords: {len(in_file):,} of {photos} in the file, {len(in_sidecar):,} in sidecars, "
+        f"{both:,} in both"
     ]
     without = sum(bool(some.known) and not at for some, at in zip(tags, found, strict=True))
     if without:
@@ -61,23 +57,14 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     if predicted:
         what = counted(predicted, "keyword")
         notes.append(f"{what} predicted by g2netpl: not taken as known labels")
-    for word, places in sorted(places_of_words(some.known for some in tags).items()):
-        if len(places) > 1 and word in words - others:
-            shown = " and ".join("|".join(place) for place in places)
-            notes.append(f"keyword {word!r} is one class for {shown}")
     if library.issues:
         count = counted(len(library.issues), "file")
         notes.append(f"keywords of {count} cannot be read, the first: {library.issues[0]}")
     if words <= others:
-        has_any = any(in_file) or any(in_sidecar)
-        why = [*notes[1:], *([] if has_any else [_LIGHTROOM]), *unread_note(path)]
-        photos_here = counted(len(names), "photo")
-        problem = f"no keywords found in {photos_here}" if names else "no photos found"
+        why = [*notes[1:], *([] if in_file | in_sidecar else [_LIGHTROOM]), *unread_note(path)]
+        problem = f"no keywords found in {photos}" if names else "no photos found"
         raise InputError("; ".join([f"{path}: {problem}", *why]))
     labels = [(row, word, POSITIVE) for row, some in enumerate(found) for word in some - others]
     frame, absent = pd.DataFrame(labels, columns=LABELS), options.absent_value("unobserved")
-    places_in_file = [f"{path}/{name}" for name in names].__getitem__
-    issues = Issues()
-    return long_table(
-        plain_names(names), frame, places_in_file, issues, options.classes, absent, notes
-    )
+    where = [f"{path}/{name}" for name in names].__getitem__
+    return long_table(plain_names(names), frame, where, Issues(), options.classes, absent, notes)

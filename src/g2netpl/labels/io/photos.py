@@ -8,11 +8,9 @@ import os
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from lxml import etree
 from PIL import Image, IptcImagePlugin, UnidentifiedImageError
@@ -42,8 +40,7 @@ EMPTY = f"""<?xml version="1.0" encoding="UTF-8"?>
 """.encode()
 
 
-@dataclass(frozen=True)
-class Property:
+class Property(NamedTuple):
     """A property of XMP that lists keywords; the separator is between the levels of a keyword."""
 
     prefix: str
@@ -81,27 +78,21 @@ class Packet:
             raise ValueError(f"more than {MAX_BYTES:,} bytes of XMP")
         if not content.startswith(_UNICODE_MARKS):
             content = content.strip(b" \t\r\n\0")
-        parser = etree.XMLParser(
-            resolve_entities=False, no_network=True, load_dtd=False, strip_cdata=False
-        )
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, strip_cdata=False)
         try:
             root = etree.fromstring(content, parser)
         except etree.XMLSyntaxError as problem:
             raise ValueError(f"not valid XML ({problem.msg})") from None
         self._tree: Any = root.getroottree()
-        self._is_declared = b"<?xml" in content[:16]
+        self._is_declared = content.startswith(b"<?xml")
         self._rdf: Any = next(root.iter(f"{{{_RDF}}}RDF"), None)
         if self._rdf is None or self._tree.docinfo.doctype:
             raise ValueError("not XMP: it has no rdf:RDF, or a DOCTYPE")
 
     def keywords(self, property: Property) -> list[str]:
         """The keywords of a property, in a list or not."""
-        listed = (item for items in self._lists(property) for item in items.iterchildren(_ITEM))
-        return [text for text in (*map(_text, listed), *self._unlisted(property)) if text]
-
-    def has_list(self, property: Property) -> bool:
-        """Whether there is such a list, even an empty one."""
-        return bool(self._lists(property))
+        items = [item for found in self.lists(property) for item in found.iterchildren(_ITEM)]
+        return [text for text in (*map(_text, items), *self._unlisted(property)) if text]
 
     def edit(self, property: Property, added: Sequence[str], removed: Set[str]) -> None:
         """Put keywords at the end of a list, and remove those whose last level (in NFC) is given.
@@ -110,7 +101,7 @@ class Packet:
         """
         if self._unlisted(property):
             raise ValueError(f"{property.prefix}:{property.name} is not a list of RDF")
-        lists = self._lists(property) or ([self._new_list(property)] if added else [])
+        lists = self.lists(property) or ([self._new_list(property)] if added else [])
         for items in lists:
             for item in items.findall(_ITEM):
                 if {normalize_name(word) for word in property.levels(_text(item))[-1:]} & removed:
@@ -126,7 +117,8 @@ class Packet:
         content: bytes = etree.tostring(self._tree, encoding="UTF-8", xml_declaration=declared)
         return content + b"\n"
 
-    def _lists(self, property: Property) -> list[Any]:
+    def lists(self, property: Property) -> list[Any]:
+        """The lists of a property, even empty ones."""
         elements = self._rdf.findall(f"{_DESCRIPTION}/{property.tag}")
         return [items for element in elements for items in element.iterchildren(*_LISTS)]
 
@@ -138,8 +130,8 @@ class Packet:
     def _new_list(self, property: Property) -> Any:
         description = self._rdf.find(_DESCRIPTION)
         if description is None:
-            description = etree.SubElement(self._rdf, _DESCRIPTION)
-            description.set(f"{{{_RDF}}}about", "")
+            attributes = {f"{{{_RDF}}}about": ""}
+            description = etree.SubElement(self._rdf, _DESCRIPTION, attributes)
         nsmap = {property.prefix: property.namespace}
         element = etree.SubElement(description, property.tag, nsmap=nsmap)
         element.tail = "\n"
@@ -150,20 +142,18 @@ def _text(item: Any) -> str:
     return str(item.xpath("string()")).strip()
 
 
-@dataclass(frozen=True)
-class Tags:
+class Tags(NamedTuple):
     """The tags in one place, and those of them that a person gave."""
 
     paths: frozenset[TagPath] = frozenset()
     known: frozenset[TagPath] = frozenset()
 
-    def __or__(self, other: "Tags") -> "Tags":
-        return Tags(self.paths | other.paths, self.known | other.known)
 
-    @property
-    def last_levels(self) -> set[str]:
-        """The last level of each tag, in NFC."""
-        return {normalize_name(path[-1]) for path in longest(self.paths)}
+def union(places: Iterable[Tags]) -> Tags:
+    """The tags of all places."""
+    several = list(places)
+    paths = frozenset().union(*(tags.paths for tags in several))
+    return Tags(paths, frozenset().union(*(tags.known for tags in several)))
 
 
 def tags_in(packet: Packet) -> Tags:
@@ -199,13 +189,18 @@ def embedded_tags(file: BinaryIO) -> Tags:
             texts.append(word.decode("latin-1"))
     paths = frozenset(filter(None, map(SUBJECT.levels, texts)))
     content = packet.encode() if isinstance(packet, str) else packet
-    return Tags(paths, paths) | (tags_in(Packet(content)) if content else Tags())
+    return union([Tags(paths, paths), tags_in(Packet(content)) if content else Tags()])
 
 
 def longest(paths: Set[TagPath]) -> list[TagPath]:
     """The tags without single words that are a level of another tag: programs list those too."""
     levels = {(word,) for path in paths if len(path) > 1 for word in path}
     return sorted(path for path in paths if path not in levels)
+
+
+def last_levels(tags: Tags) -> set[str]:
+    """The last level of each tag, in NFC."""
+    return {normalize_name(path[-1]) for path in longest(tags.paths)}
 
 
 def at_level(paths: Set[TagPath], level: TagLevel) -> set[str]:
@@ -219,30 +214,6 @@ def at_level(paths: Set[TagPath], level: TagLevel) -> set[str]:
     return {path[-1] for path in tags if path not in above}
 
 
-def places_of_words(photos: Iterable[Set[TagPath]]) -> dict[str, list[TagPath]]:
-    """Where each word (in NFC) is among the levels of the tags of all photos."""
-    places = defaultdict[str, set[TagPath]](set)
-    for path in {path for paths in photos for path in longest(paths)}:
-        for depth, word in enumerate(path, start=1):
-            places[normalize_name(word)].add(path[:depth])
-    return {word: sorted(paths) for word, paths in places.items()}
-
-
-@dataclass(frozen=True)
-class Photo:
-    """The tags of a photo: inside the file, and in each sidecar."""
-
-    embedded: Tags
-    sidecars: dict[str, Tags]
-
-    def tags(self, without: str | None = None) -> Tags:
-        """The tags in all places, but for those in one sidecar."""
-        found = self.embedded
-        for sidecar, tags in self.sidecars.items():
-            found |= Tags() if sidecar == without else tags
-        return found
-
-
 class Library:
     """Photos below a folder. A file that cannot be read has no tags; `issues` says why."""
 
@@ -251,19 +222,20 @@ class Library:
         self.issues: list[str] = []
         self._files_in = cache(self._list_files)
 
-    def photo(self, name: str) -> Photo:
-        """The tags of a photo; an issue is kept."""
-        tags = {name: Tags()} | dict.fromkeys(self.sidecars(name), Tags())
-        for file in tags:
+    def tags(self, name: str) -> dict[str, Tags]:
+        """The tags in a photo and in each of its sidecars, by the file; an issue is kept."""
+        found = dict[str, Tags]()
+        for file in (name, *self.sidecars(name)):
             try:
-                if file == name:
-                    with self._opened(name) as opened:
-                        tags[file] = embedded_tags(opened)
-                else:
-                    tags[file] = tags_in(Packet(self.content(file)))
+                with self._opened(file) as opened:
+                    if file == name:
+                        found[file] = embedded_tags(opened)
+                    else:
+                        found[file] = tags_in(Packet(opened.read(MAX_BYTES + 1)))
             except (OSError, ValueError) as problem:
                 self.issues.append(f"{os.path.join(self.root, file)}: {reason(problem)}")
-        return Photo(tags.pop(name), tags)
+                found[file] = Tags()
+        return found
 
     def sidecars(self, name: str) -> list[str]:
         """The sidecars of a photo: `IMG.JPG.xmp` before `IMG.xmp`, whatever the case."""
@@ -281,16 +253,15 @@ class Library:
         above, file = os.path.split(name)
         return self._files_in(above)[2][os.path.splitext(file)[0].lower()] > 1
 
-    def shared_sidecars(self, name: str) -> list[str]:
-        """The sidecars of a photo that belong to another photo too."""
-        full = f"{name}.xmp".lower()
-        sidecars = [sidecar for sidecar in self.sidecars(name) if sidecar.lower() != full]
-        return sidecars if sidecars and self.shares_stem(name) else []
-
-    def content(self, name: str) -> bytes:
-        """The bytes of a sidecar."""
-        with self._opened(name) as file:
-            return file.read(MAX_BYTES + 1)
+    def sidecar(self, name: str) -> bytes | None:
+        """The bytes of a sidecar that will be replaced; None if there is none."""
+        if os.path.islink(os.path.join(self.root, name)):
+            raise ValueError("a link is not written to")
+        try:
+            with self._opened(name) as file:
+                return file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return None
 
     def _opened(self, name: str) -> BinaryIO:
         """A regular file below the folder; no link leads out of it."""
@@ -299,22 +270,12 @@ class Library:
             raise ValueError(f"leads out of the image folder {self.root}")
         return open_file(path)
 
-    def content_to_replace(self, name: str) -> bytes | None:
-        """The bytes of a sidecar that will be replaced; None if there is none."""
-        if os.path.islink(os.path.join(self.root, name)):
-            raise ValueError("a link is not written to")
-        try:
-            return self.content(name)
-        except FileNotFoundError:
-            return None
-
     def _list_files(self, folder: str) -> tuple[dict[str, list[str]], set[str], Counter[str]]:
         """The files in a folder by their lower-case names, the photos, and the photos' stems."""
         names, photos = defaultdict[str, list[str]](list), set[str]()
-        with suppress(OSError):  # opening the photo reports it
-            for name in sorted(os.listdir(os.path.join(self.root, folder))):
-                names[name.lower()].append(name)
-                photos |= {name} if name.lower().endswith(_PHOTOS) else set()
+        for name in sorted(os.listdir(os.path.join(self.root, folder))):
+            names[name.lower()].append(name)
+            photos |= {name} if name.lower().endswith(_PHOTOS) else set()
         return dict(names), photos, Counter(os.path.splitext(name)[0].lower() for name in photos)
 
 

@@ -21,11 +21,17 @@ from openpyxl.cell.cell import MergedCell
 
 from g2netpl.labels.io.cells import cell_tags
 from g2netpl.labels.io.columns import ADDED, Columns, find_columns, image_names
-from g2netpl.labels.io.frames import PARQUET_ENDINGS, Sheet, label_of, read_parquet
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.frames import (
+    PARQUET_ENDINGS,
+    Sheet,
+    label_of,
+    open_sheet,
+    read_parquet,
+    read_rows,
+)
+from g2netpl.labels.io.issues import Issues, encoding_of, read_bytes
 from g2netpl.labels.io.options import ReadOptions
-from g2netpl.labels.io.tables import can_read, is_book, is_parquet, open_table
-from g2netpl.labels.io.text import encoding_of, read_bytes
+from g2netpl.labels.io.tables import can_read, is_book, is_parquet
 from g2netpl.labels.io.writing import book_cell, save_book
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -58,9 +64,9 @@ def complete_sheet(
     `added`, (N, L), are the new positives, listed in the column `added` with their `probabilities`.
     Cells of people are only changed where they are empty (class columns) or get more tags.
     """
-    sheet = open_table(source, options)
+    sheet = open_sheet(source, Issues(), options.encoding)
     columns = find_columns(sheet, options)
-    texts = {place: sheet.texts(place).to_pylist() for place in (*columns.tags, *columns.classes)}
+    texts = {place: sheet.texts(place) for place in (*columns.tags, *columns.classes)}
     row_of = {normalize_name(name): row for row, name in enumerate(table.images)}
     names = [normalize_name(name) for name in image_names(sheet, columns.image)[0]]
     meant = match_known(names, row_of, str(source))
@@ -70,16 +76,14 @@ def complete_sheet(
     words = {POSITIVE: usual.get(POSITIVE, "1"), NEGATIVE: usual.get(NEGATIVE, "")}
     aliases = options.aliases or {}
     column_of = {name: column for column, name in enumerate(table.classes)}
-    edits, seen = dict[int, dict[int, str]](), set[int]()
+    edits, seen = dict[int, dict[int, str]](), {-1}
     for at, row in enumerate(rows):
-        if row < 0:
-            continue
-        new = [] if row in seen else np.flatnonzero(added[row]).tolist()
-        seen.add(row)
         here = {place: cells[at] for place, cells in texts.items()}
-        more = [table.classes[column] for column in new]
-        edit = _tags_edit(sheet, columns, here, more, options) if columns.tags else {}
-        for place in columns.classes:  # unknown cells get a label in the sheet's own words
+        new = [] if row in seen else np.flatnonzero(added[row]).tolist()
+        edit = edits.setdefault(sheet.places[at], {})
+        if columns.tags and new:
+            edit |= _tags_edit(sheet, columns, here, [table.classes[at] for at in new], options)
+        for place in columns.classes if row >= 0 else ():
             column = column_of.get(aliases.get(sheet.header[place], sheet.header[place]))
             label = UNOBSERVED if column is None else int(table.values[row, column])
             if label_of(here[place]) == UNOBSERVED and words.get(label):
@@ -90,8 +94,7 @@ def complete_sheet(
                 + ("" if probabilities is None else f" {probabilities[row, column]:.2f}")
                 for column in new
             )
-        if edit:
-            edits[int(sheet.places[at])] = edit
+        seen.add(row)
     notes = []
     if -1 in rows:
         notes.append(f"{rows.count(-1):,} rows of {source} have no image of the run: unchanged")
@@ -109,7 +112,7 @@ def complete_sheet(
 
 def _added_place(sheet: Sheet) -> int:
     """The column of what was added, behind the others if there is none yet."""
-    return sheet.header.index(ADDED) if ADDED in sheet.header else sheet.width
+    return [*sheet.header, ADDED].index(ADDED)
 
 
 def _tags_edit(
@@ -141,23 +144,20 @@ def _write_text(
     source: Path, target: Path, sheet: Sheet, edits: Edits, options: ReadOptions
 ) -> None:
     """CSV with the delimiter, encoding, byte order mark and line ends of the source."""
-    content = read_bytes(source)
+    content, mark = read_bytes(source), sheet.delimiter or ","
     encoding = encoding_of(content, options.encoding)
     text, out = content.decode(encoding), io.StringIO(newline="")
+    has_quotes = text.partition("\n")[0].count('"') >= 2 * len(sheet.header)
     writer = csv.writer(
         out,
-        delimiter=sheet.delimiter or ",",
+        delimiter=mark,
         lineterminator="\r\n" if "\r\n" in text else "\n",
-        quoting=1 if text.partition("\n")[0].count('"') >= 2 * sheet.width else 0,
+        quoting=csv.QUOTE_ALL if has_quotes else csv.QUOTE_MINIMAL,
     )
-    added, width = _added_place(sheet), sheet.width
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=sheet.delimiter or ",")
-    began = 0
-    for row in reader:
-        line, began = began + 1, reader.line_num
+    added, width = _added_place(sheet), len(sheet.header)
+    for row, line in zip(*read_rows(source, text, mark, 0, Issues()), strict=True):
         if row and line >= (sheet.line or 0):
-            row = [*row, *[""] * (width - len(row))][: max(width, added + 1)]
-            row = [*row[:width], *[""] * (added + 1 - width)]
+            row = [*row, *[""] * width][:width] + [""] * (added + 1 - width)
             changed = {added: ADDED} if line == sheet.line else edits.get(line, {})
             row = [changed.get(place, cell) for place, cell in enumerate(row)]
         writer.writerow(row)
@@ -166,9 +166,9 @@ def _write_text(
 
 def _write_book(source: Path, target: Path, sheet: Sheet, edits: Edits) -> None:
     """A workbook with its other sheets; old formats are copied cell by cell."""
-    if source.suffix.lower() in (".xlsx", ".xlsm", ".xltx"):
-        keep = source.suffix.lower() == ".xlsm"
-        book = openpyxl.load_workbook(io.BytesIO(read_bytes(source)), keep_vba=keep)
+    ending = source.suffix.lower()
+    if ending in (".xlsx", ".xlsm", ".xltx"):
+        book = openpyxl.load_workbook(io.BytesIO(read_bytes(source)), keep_vba=ending == ".xlsm")
         page: Any = next(each for each in book.worksheets if each.sheet_state == "visible")
     else:
         book = openpyxl.Workbook()

@@ -1,13 +1,14 @@
 """Labels as keywords in sidecars.
 
 A keyword is added if a label is positive and the photo does not have it yet, and removed from the
-sidecar if a label is negative. All changes are tried before the first one is written. A sidecar is
-read again directly before it is written, and only replaced if no other program has changed it. The
-folder is locked: two commands exclude each other.
+sidecar if a label is negative. All changes are tried before the first one is written; a sidecar is
+read again directly before it is written, whole or not at all. The folder is locked: two commands
+exclude each other.
 """
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,16 +20,15 @@ import numpy.typing as npt
 
 from g2netpl.labels.io import photos
 from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.photos import Library, Packet, Property, longest, reason
+from g2netpl.labels.io.photos import Library, Packet, Property, TagPath, longest, reason, union
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, find
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, counted, listed
-from g2netpl.utils.files import remove_temporary, write_bytes
+from g2netpl.utils.files import write_bytes
 from g2netpl.utils.locks import locked_without_file
 
 _SHOWN = 5  # changes in the notes of a dry run
-_TRIES = 5  # to write a sidecar that another program changes at the same time
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INSIDE = (".jpg", ".jpeg", ".tif", ".tiff", ".png", ".dng")  # Lightroom reads no sidecar of these
 
@@ -39,20 +39,16 @@ class _Change:
 
     image: str
     sidecar: str  # relative to the folder of the photos
-    before: bytes | None  # None: there is none yet
-    after: bytes
+    is_new: bool
+    content: bytes
     added: list[str]
     removed: list[str]
     confirmed: list[str]  # that were predicted and are known labels now
-    kept: list[str]  # negative labels with a keyword in the photo or in another sidecar
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.confirmed)
 
     def __str__(self) -> str:
         parts = [f"+ {name}" for name in self.added] + [f"− {name}" for name in self.removed]
         parts += [f"{name} confirmed" for name in self.confirmed]
-        return f"{self.sidecar}{' (new)' if self.before is None else ''}: {', '.join(parts)}"
+        return f"{self.sidecar}{' (new)' if self.is_new else ''}: {', '.join(parts)}"
 
 
 def write(
@@ -74,30 +70,20 @@ def write(
         for row, name in enumerate(table.images):
             sidecar = plan.sidecar(name, by_stem)
             try:
-                changes[row] = plan.change(row, sidecar)
+                change = plan.change(row, sidecar)
+                if change.added or change.removed or change.confirmed:
+                    changes[row] = change
             except (OSError, ValueError) as problem:
                 what = f"nothing is written: {reason(problem)}; fix this sidecar or move it away"
                 issues.add(os.path.join(path, sidecar), "sidecar", what)
         issues.raise_any()
-        kept = sum(len(change.kept) for change in changes.values())
-        if not dry_run:
-            changes = {row: plan.carry_out(row, item) for row, item in changes.items() if item}
-    made = [change for change in changes.values() if change]
-    notes = _notes(made, path)
-    if kept:
-        what = counted(kept, "negative label")
-        notes.append(f"{what} against a keyword in the photo or a second sidecar: it stays")
-    if plan.shared:
-        what = counted(len(plan.shared), "shared sidecar")
-        why = "a raw file or another photo has the same name"
-        notes.append(f"{what} not changed ({why}): {listed(plan.shared, _SHOWN)}")
-    if dry_run:
-        notes += [str(change) for change in made[:_SHOWN]]
-        notes += [f"and {len(made) - _SHOWN:,} more"] if len(made) > _SHOWN else []
-    negatives = int((table.values == NEGATIVE).sum())
-    if negatives:
-        notes.append(f"{counted(negatives, 'negative label')} not kept: a keyword is a positive")
-    return notes
+        for row, change in {} if dry_run else changes.items():
+            try:
+                write_bytes(path / change.sidecar, plan.change(row, change.sidecar).content)
+            except (OSError, ValueError) as problem:
+                why = f"{reason(problem)}; fix this sidecar or move it away, then run again"
+                raise InputError(f"{path / change.sidecar}: not written: {why}") from None
+    return [*_notes(list(changes.values()), path, dry_run), *plan.notes()]
 
 
 def _check(table: LabelTable, folder: Path) -> None:
@@ -129,90 +115,91 @@ class _Plan:
     ) -> None:
         self.table, self.library = table, Library(folder)
         self._predicted = np.zeros(table.values.shape, bool) if predicted is None else predicted
-        self._photos = [self.library.photo(name) for name in table.images]
-        self._places = photos.places_of_words(photo.tags().paths for photo in self._photos)
-        shared = (item for name in table.images for item in self.library.shared_sidecars(name))
-        self.shared = list(dict.fromkeys(shared))
+        self._tags = [self.library.tags(name) for name in table.images]
+        self._places = defaultdict[str, set[TagPath]](set)  # of each word among the levels of tags
+        for tags in {path for place in self._tags for path in longest(union(place.values()).paths)}:
+            for depth, word in enumerate(tags, start=1):
+                self._places[normalize_name(word)].add(tags[:depth])
+        self._shared = [  # `IMG.xmp` of a raw file and a JPEG
+            sidecar
+            for name, place in zip(table.images, self._tags, strict=True)
+            for sidecar in place
+            if sidecar.lower() not in (name.lower(), f"{name}.xmp".lower())
+            and self.library.shares_stem(name)
+        ]
 
     def sidecar(self, name: str, by_stem: bool) -> str:
         """The sidecar that is there, or the name of a new one."""
-        free = [item for item in self.library.sidecars(name) if item not in self.shared]
+        free = [item for item in self.library.sidecars(name) if item not in self._shared]
         has_stem = by_stem and not self.library.shares_stem(name)
         return free[0] if free else f"{os.path.splitext(name)[0] if has_stem else name}.xmp"
 
     def change(self, row: int, sidecar: str) -> _Change:
         """The change of a sidecar as it is now."""
-        before = self.library.content_to_replace(sidecar)
+        before = self.library.sidecar(sidecar)
         packet = Packet(before or photos.EMPTY)
-        inside, elsewhere = photos.tags_in(packet), self._photos[row].tags(without=sidecar)
+        inside = photos.tags_in(packet)
+        elsewhere = union(tags for file, tags in self._tags[row].items() if file != sidecar)
         labels, names = self.table.values[row], np.array(self.table.classes, dtype=object)
         positive, negative = names[labels == POSITIVE].tolist(), names[labels == NEGATIVE].tolist()
         known = names[(labels == POSITIVE) & ~self._predicted[row]].tolist()
-        words = {normalize_name(word) for path in (inside | elsewhere).paths for word in path}
+        words = {normalize_name(word) for path in inside.paths | elsewhere.paths for word in path}
         marked = set(map(normalize_name, packet.keywords(photos.ADDED)))
+        there = photos.last_levels(inside)
         added = [name for name in positive if normalize_name(name) not in words]
-        removed = [name for name in negative if normalize_name(name) in inside.last_levels]
+        removed = [name for name in negative if normalize_name(name) in there]
         confirmed = [name for name in known if normalize_name(name) in marked]
-        kept = [name for name in negative if normalize_name(name) in elsewhere.last_levels]
         # a new sidecar also gets the tags of the photo; programs that find a list with levels read
         # no other, so that one has to hold all keywords
-        places = [self._places.get(normalize_name(name), []) for name in added]
+        places = [[*self._places.get(normalize_name(name), ())] for name in added]
         pairs = zip(added, places, strict=True)
         new = [where[0] if len(where) == 1 else (name,) for name, where in pairs]
         gone = set(map(normalize_name, negative))
-        tags = elsewhere if before is None else inside
-        there = frozenset(path for path in tags.paths if normalize_name(path[-1]) not in gone)
-        copied = there if before is None else frozenset()
+        paths = (elsewhere if before is None else inside).paths
+        kept = frozenset(path for path in paths if normalize_name(path[-1]) not in gone)
+        copied = kept if before is None else frozenset()
         lists: dict[Property, Sequence[str]] = {
             photos.SUBJECT: [*sorted({path[-1] for path in copied}), *added]
         }
-        if packet.has_list(photos.HIERARCHY):
+        if packet.lists(photos.HIERARCHY):
             lists[photos.HIERARCHY] = ["|".join(path) for path in new]
         elif any(len(path) > 1 for path in (*new, *copied)):
-            lists[photos.HIERARCHY] = ["|".join(path) for path in (*longest(there), *new)]
-        for property in filter(packet.has_list, (photos.TAGS_LIST, photos.LAST_KEYWORD)):
+            lists[photos.HIERARCHY] = ["|".join(path) for path in (*longest(kept), *new)]
+        for property in filter(packet.lists, (photos.TAGS_LIST, photos.LAST_KEYWORD)):
             lists[property] = ["/".join(path) for path in new if "/" not in "".join(path)]
         for property in photos.KEYWORDS:
             packet.edit(property, lists.get(property, ()), set(map(normalize_name, removed)))
         unmarked = set(map(normalize_name, (*removed, *confirmed)))
         packet.edit(photos.ADDED, [name for name in added if name not in known], unmarked)
-        after, image = packet.to_bytes(), self.table.images[row]
-        return _Change(image, sidecar, before, after, added, removed, confirmed, kept)
+        image, content = self.table.images[row], packet.to_bytes()
+        return _Change(image, sidecar, before is None, content, added, removed, confirmed)
 
-    def carry_out(self, row: int, planned: _Change) -> _Change:
-        """Write a sidecar, whole or not at all; returns the change that was made."""
-        path = Path(self.library.root, planned.sidecar)
-        remove_temporary(path.parent, ".xmp")
-        for _ in range(_TRIES):
-            try:
-                change = self.change(row, planned.sidecar)
-                if change and not self._is_unchanged(change):
-                    continue
-                if change:
-                    write_bytes(path, change.after)
-                return change
-            except (OSError, ValueError) as problem:
-                why = f"{reason(problem)}; fix this sidecar or move it away, then run again"
-                raise InputError(f"{path}: not written: {why}") from None
-        raise InputError(f"{path}: another program keeps changing it; close it, then run again")
-
-    def _is_unchanged(self, change: _Change) -> bool:
-        try:
-            return self.library.content_to_replace(change.sidecar) == change.before
-        except (OSError, ValueError):
-            return False
+    def notes(self) -> list[str]:
+        """What does not become a keyword, or is not changed."""
+        notes = []
+        if self._shared:
+            what = counted(len(set(self._shared)), "shared sidecar")
+            why = "a raw file or another photo has the same name"
+            shown = listed(dict.fromkeys(self._shared), _SHOWN)
+            notes.append(f"{what} not changed ({why}): {shown}")
+        negatives = int((self.table.values == NEGATIVE).sum())
+        if negatives:
+            what = counted(negatives, "negative label")
+            notes.append(f"{what} not kept: a keyword is a positive")
+        return notes
 
 
-def _notes(changes: Sequence[_Change], folder: Path) -> list[str]:
+def _notes(changes: Sequence[_Change], folder: Path, dry_run: bool) -> list[str]:
     """The numbers of changes, and how Lightroom gets the keywords."""
-    added, removed, confirmed = (
-        sum(len(getattr(change, kind)) for change in changes)
-        for kind in ("added", "removed", "confirmed")
+    new, added, removed, confirmed = (
+        sum(change.is_new for change in changes),
+        sum(len(change.added) for change in changes),
+        sum(len(change.removed) for change in changes),
+        sum(len(change.confirmed) for change in changes),
     )
     notes = [
-        f"{counted(len(changes), 'sidecar')} ({sum(item.before is None for item in changes):,} "
-        f"new): {counted(added, 'keyword')} added, {removed:,} removed"
-        + (f", {confirmed:,} confirmed by people" if confirmed else "")
+        f"{counted(len(changes), 'sidecar')} ({new:,} new): {counted(added, 'keyword')} added, "
+        f"{removed:,} removed{f', {confirmed:,} confirmed by people' if confirmed else ''}"
     ]
     inside = [change for change in changes if change.image.lower().endswith(_INSIDE)]
     if inside:
@@ -226,4 +213,7 @@ def _notes(changes: Sequence[_Change], folder: Path) -> list[str]:
             f"sidecar; copy them with: exiftool -r {kinds} -tagsFromFile @ {lists} "
             f"-addTagsFromFile {source} {lists} -api NoDups=1 {quote(str(folder))}"
         )
+    if dry_run:
+        notes += map(str, changes[:_SHOWN])
+        notes += [f"and {len(changes) - _SHOWN:,} more"] if len(changes) > _SHOWN else []
     return notes

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from g2netpl.labels.io.build import wide_table
-from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.issues import Issues, read_bytes
 from g2netpl.labels.io.options import ReadOptions, check_classes
-from g2netpl.labels.io.text import read_bytes
 from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size
 from g2netpl.utils.arrays import first_line
@@ -53,14 +52,12 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         labels[values == (-1 if is_observed else 0)] = NEGATIVE
     file = path.with_name(_ENDING.sub("_images.npy", path.name))
     images = plain_names(_names(file, len(labels)))
-    issues.add_names(images, lambda row: f"{file}: row {row}")
     classes = [f"class_{column}" for column in range(labels.shape[1])]
     listed = path.with_name(_ENDING.sub("_classes.npy", path.name))
     if listed.is_file():
         classes = [normalize_name(name) for name in _names(listed, len(classes))]
         check_classes(classes, str(listed), issues)
-    where = f"{path}: row {{}}".format
-    return wide_table(images, classes, labels, where, issues, options, str(path))
+    return wide_table(images, classes, labels, f"{file}: row {{}}".format, issues)
 
 
 def _names(path: Path, count: int) -> list[str]:

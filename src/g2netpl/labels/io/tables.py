@@ -8,46 +8,16 @@ that must stay together in a split. `absent = negative` is for tags known to be 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from g2netpl.labels.io.build import (
-    group_of,
-    long_table,
-    united_note,
-    wide_table,
-    with_groups_of,
-)
+from g2netpl.labels.io import build, columns, frames
 from g2netpl.labels.io.cells import commas_separate, split_cells, tags_cell
-from g2netpl.labels.io.columns import (
-    ABSENT,
-    GROUP,
-    IMAGE_HEADERS,
-    Columns,
-    find_columns,
-    image_names,
-    image_place,
-    is_image_header,
-    is_tag_header,
-)
-from g2netpl.labels.io.frames import (
-    BOOK_ENDINGS,
-    MINUS_ONE,
-    PARQUET_ENDINGS,
-    TEXT_ENDINGS,
-    Sheet,
-    cell_text,
-    delimiter_of,
-    label_of,
-    open_sheet,
-    sheet_of_frame,
-)
-from g2netpl.labels.io.issues import MOST_ISSUES, Issue, Issues
+from g2netpl.labels.io.columns import ABSENT, GROUP, Columns, is_tag_header
+from g2netpl.labels.io.frames import MINUS_ONE, Sheet, cell_text, label_of, open_sheet
+from g2netpl.labels.io.issues import Issue, Issues, beginning
 from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
-from g2netpl.labels.io.text import beginning
 from g2netpl.labels.io.writing import write_columns, write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size, per_class
 from g2netpl.utils.errors import InputError, listed
@@ -58,43 +28,39 @@ _NO_LABEL = 9
 def can_read(path: Path) -> bool:
     """By its ending; a .txt file, as Excel saves "Unicode text", by its header."""
     ending = path.suffix.lower()
-    if not path.is_file() or ending not in TEXT_ENDINGS:
+    if not path.is_file() or ending not in frames.TEXT_ENDINGS:
         return False
-    return ending != ".txt" or is_image_header(beginning(path).split("\t"))
+    return ending != ".txt" or columns.is_image_header(beginning(path).split("\t"))
 
 
 def is_tags(path: Path) -> bool:
     """A CSV file with the header `image,labels` or `image,tags`."""
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
-    header = beginning(path).split(delimiter_of(path))
-    return is_tag_header([name.strip().strip('"') for name in header])
+    header = beginning(path)
+    names = header.split(frames.delimiter_of(header))
+    return is_tag_header([name.strip().strip('"') for name in names])
 
 
 def is_book(path: Path) -> bool:
     """A workbook, by its ending."""
-    return path.suffix.lower() in BOOK_ENDINGS and path.is_file()
+    return path.suffix.lower() in frames.BOOK_ENDINGS and path.is_file()
 
 
 def is_parquet(path: Path) -> bool:
     """Parquet, by its ending."""
-    return path.suffix.lower() in PARQUET_ENDINGS and path.is_file()
-
-
-def open_table(path: Path, options: ReadOptions) -> Sheet:
-    """The cells of any file of a table."""
-    return open_sheet(path, Issues(), options.encoding, "; separate tags by ';' or '|'")
+    return path.suffix.lower() in frames.PARQUET_ENDINGS and path.is_file()
 
 
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read a table of any kind; issues name the line or row."""
-    return read_sheet(open_table(path, options), options)
+    return read_sheet(open_sheet(path, Issues(), options.encoding), options)
 
 
 def read_tags(path: Path, options: ReadOptions) -> LabelTable:
     """The same of a file that must have a column of tags."""
-    sheet = open_table(path, options)
-    if not find_columns(sheet, options).tags:
+    sheet = open_sheet(path, Issues(), options.encoding)
+    if not columns.find_columns(sheet, options).tags:
         message = "expected a header 'image,labels' or 'image,tags', got "
         message += f"{','.join(sheet.header)[:80]!r}; --tags-column NAME names the tags"
         sheet.issues.stop(sheet.header_place, "header", message)
@@ -103,48 +69,48 @@ def read_tags(path: Path, options: ReadOptions) -> LabelTable:
 
 def read_frame(frame: pd.DataFrame, options: ReadOptions) -> LabelTable:
     """Read a data frame of pandas as if it had been a file."""
-    if str(frame.index.name).lower() in IMAGE_HEADERS:
+    if str(frame.index.name).lower() in columns.IMAGE_HEADERS:
         frame = frame.reset_index()
-    return read_sheet(sheet_of_frame(frame, "data frame", Issues()), options)
+    return read_sheet(frames.sheet_of_frame(frame, "data frame", Issues()), options)
 
 
-def read_sheet(
-    sheet: Sheet, options: ReadOptions, images: Sequence[str] | None = None
-) -> LabelTable:
-    """The labels in a table; `images` are the names if no column has them as text."""
-    columns = find_columns(sheet, options)
-    names, notes = image_names(sheet, columns.image) if images is None else (list(images), [])
+def read_sheet(sheet: Sheet, options: ReadOptions) -> LabelTable:
+    """The labels in a table."""
+    layout = columns.find_columns(sheet, options)
+    names, notes = columns.image_names(sheet, layout.image)
     groups: dict[str, str] = {}
-    if columns.group is not None:
-        cells = sheet.texts(columns.group).to_pylist()
-        groups = group_of(names, cells, sheet.where, sheet.issues)
-    read = _read_tags if columns.tags else _read_wide
-    return with_groups_of(read(sheet, columns, names, options, [*columns.notes, *notes]), groups)
+    if layout.group is not None:
+        groups = build.group_of(names, sheet.texts(layout.group), sheet.where, sheet.issues)
+    read = _read_tags if layout.tags else _read_wide
+    table = read(sheet, layout, names, options, [*layout.notes, *notes])
+    return build.with_groups_of(table, groups)
 
 
 def _read_wide(
-    sheet: Sheet, columns: Columns, names: list[str], options: ReadOptions, notes: list[str]
+    sheet: Sheet, layout: Columns, names: list[str], options: ReadOptions, notes: list[str]
 ) -> LabelTable:
     """Every class has a column."""
-    issues, classes = sheet.issues, [sheet.header[place] for place in columns.classes]
+    issues, classes = sheet.issues, [sheet.header[place] for place in layout.classes]
     check_classes(classes, sheet.header_place, issues)
     check_size(len(names), len(classes))
     values = np.empty((len(names), len(classes)), dtype=np.int8)
     odd: dict[str, str] = {}  # a cell of each column that holds other things than labels
-    for column, (place, name) in enumerate(zip(columns.classes, classes, strict=True)):
-        values[:, column] = labels = _labels(sheet.cells[place])
+    for column, (place, name) in enumerate(zip(layout.classes, classes, strict=True)):
+        codes, cells = pd.factorize(sheet.cells[place])
+        texts = [cell_text(cell) for cell in cells]
+        known = [_NO_LABEL if (label := label_of(text)) is None else label for text in texts]
+        labels = np.array([*known, UNOBSERVED], dtype=np.int8)[codes]  # -1 is a missing cell
         rows = np.flatnonzero(labels == _NO_LABEL)
-        texts = [cell_text(cell) for cell in sheet.cells[place].iloc[rows[:MOST_ISSUES]]]
         if len(rows) > np.count_nonzero(labels != UNOBSERVED) - len(rows):
-            odd[name] = texts[0]
-            continue
-        for row, text in zip(rows.tolist(), texts, strict=False):
-            message = f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got "
-            issues.add(sheet.where(row), "cell", f"{message}{text[:40]!r}", name)
-    issues.add_names(names, sheet.where)
+            odd[name] = texts[codes[rows[0]]]
+        else:
+            for row in rows.tolist():
+                message = f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got "
+                message += repr(texts[codes[row]][:40])
+                issues.add(sheet.where(row), "cell", message, name)
+        values[:, column] = labels
     if odd:
         issues.insert(0, _other_columns(sheet, odd, len(classes)))
-    issues.sort(key=lambda issue: int(issue.row or 0))
     is_minus_one = values == MINUS_ONE
     if options.minus_one is None and is_minus_one.any() and not (values == NEGATIVE).any():
         row, column = divmod(int(is_minus_one.argmax()), len(classes))
@@ -152,18 +118,10 @@ def _read_wide(
         message += "if -1 means negative, or --minus-one unobserved if it means unknown"
         issues.add(sheet.where(row), "meaning of -1", message, classes[column])
     values[is_minus_one] = NEGATIVE if options.minus_one == "negative" else UNOBSERVED
-    return wide_table(
-        names, classes, values, sheet.where, issues, options, sheet.header_place, notes
-    )
-
-
-def _labels(column: "pd.Series[Any]") -> npt.NDArray[np.int8]:
-    """The labels in a column, _NO_LABEL for other cells."""
-    codes, cells = pd.factorize(column)
-    known = [label_of(cell_text(cell)) for cell in cells]
-    labels = [_NO_LABEL if label is None else label for label in known]
-    found: npt.NDArray[np.int8] = np.array([*labels, UNOBSERVED], dtype=np.int8)[codes]
-    return found  # where a code of -1, a missing cell, is unobserved
+    if options.absent == "negative" and (values == UNOBSERVED).any():
+        note = "--absent negative has no effect on a wide table: an empty cell means unknown"
+        notes = [*notes, note]
+    return build.wide_table(names, classes, values, sheet.where, issues, notes)
 
 
 def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
@@ -179,12 +137,12 @@ def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
 
 
 def _read_tags(
-    sheet: Sheet, columns: Columns, names: list[str], options: ReadOptions, notes: list[str]
+    sheet: Sheet, layout: Columns, names: list[str], options: ReadOptions, notes: list[str]
 ) -> LabelTable:
-    """The table of columns with tags."""
-    marked = [(sheet.texts(place), POSITIVE) for place in columns.tags]
-    if columns.absent is not None:
-        marked.append((sheet.texts(columns.absent), NEGATIVE))
+    """One or several columns have tags."""
+    marked = [(sheet.texts(place), POSITIVE) for place in layout.tags]
+    if layout.absent is not None:
+        marked.append((sheet.texts(layout.absent), NEGATIVE))
     separator = options.separator or sheet.separators
     parsed = [split_cells(cells, separator) for cells, _ in marked]
     tags = {tag for *_, found in parsed for tag in found}
@@ -198,11 +156,13 @@ def _read_tags(
     )
     if not sheet.issues and options.classes is None and not len(labels):
         none = "no image has a tag" if names else "no rows, and so no images"
-        header = ",".join(sheet.header[place] for place in columns.tags)
+        header = ",".join(sheet.header[place] for place in layout.tags)
         sheet.issues.stop(str(sheet.path), "no tag", f"{none}; expected tags in {header!r}")
-    notes = [*notes, *united_note(len(names) - len(set(names)))]
+    notes = [*notes, *build.united_note(len(names) - len(set(names)))]
     absent = options.absent_value("unobserved")
-    return long_table(names, labels, sheet.where, sheet.issues, options.classes, absent, notes)
+    return build.long_table(
+        names, labels, sheet.where, sheet.issues, options.classes, absent, notes
+    )
 
 
 # groups in a file of their own
@@ -215,14 +175,14 @@ def read_groups(path: str | Path) -> dict[str, str]:
         raise InputError(f"{path}: no such file; --groups takes a CSV file image,group, or folder")
     sheet = open_sheet(path, issues)
     header = [name.lower() for name in sheet.header]
-    image = image_place(sheet, [place for place, name in enumerate(header) if name != GROUP])
+    places = [place for place, name in enumerate(header) if name != GROUP]
+    image = columns.image_place(sheet, places, ReadOptions())
     if image is None or GROUP not in header:
         message = f"expected a header 'image,group', got {','.join(sheet.header)[:80]!r}"
         issues.stop(sheet.header_place, "header", message)
-    names, _ = image_names(sheet, image)
+    names, _ = columns.image_names(sheet, image)
     issues.add_names(names, sheet.where)
-    cells = sheet.texts(header.index(GROUP)).to_pylist()
-    groups = group_of(names, cells, sheet.where, issues)
+    groups = build.group_of(names, sheet.texts(header.index(GROUP)), sheet.where, issues)
     issues.raise_any()
     if not groups:
         raise InputError(f"{path}: no image has a group; expected names in the column 'group'")
@@ -233,12 +193,12 @@ def read_groups(path: str | Path) -> dict[str, str]:
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
-    """Write a column per class as CSV or a workbook; unobserved cells stay empty."""
+    """Write a column per class as CSV, a workbook or Parquet; unobserved cells stay empty."""
     _check_header(table, path)
-    cells = np.array([0, 1, None], dtype=object)[table.values]  # -1 is the last
-    names = zip(*({"image": table.images} | group_column(table)).values(), strict=True)
-    rows = ([*start, *row.tolist()] for start, row in zip(names, cells, strict=True))
-    write_rows(path, ["image", *group_column(table), *table.classes], rows)
+    names = {"image": table.images} | group_column(table)
+    cells = np.ma.masked_equal(table.values.T, UNOBSERVED)
+    kinds = dict.fromkeys(names, "text") | dict.fromkeys(table.classes, "int")
+    write_columns(path, kinds, [names | dict(zip(table.classes, cells, strict=True))])
     return []
 
 
@@ -248,24 +208,12 @@ def write_tags(table: LabelTable, path: Path) -> list[str]:
         if name != name.strip():
             what = "it begins or ends with a space"
             raise InputError(f"{path}: class {name!r} cannot be a tag: {what}")
-    columns = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
+    cells = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
     if per_class(table.values, NEGATIVE).any():
-        columns[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
-    columns |= group_column(table)
-    write_rows(path, list(columns), zip(*columns.values(), strict=True))
+        cells[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
+    cells |= group_column(table)
+    write_rows(path, list(cells), zip(*cells.values(), strict=True))
     return silent_classes(table)
-
-
-def write_parquet(table: LabelTable, path: Path) -> list[str]:
-    """Write a column per class as Parquet; unobserved is null."""
-    _check_header(table, path)
-    if "image" in table.classes:
-        raise InputError(f"{path}: a class cannot be called 'image' in Parquet")
-    names, values = {"image": table.images} | group_column(table), table.values.T
-    labels = dict(zip(table.classes, np.ma.masked_equal(values, UNOBSERVED), strict=True))
-    kinds = dict.fromkeys(names, "text") | dict.fromkeys(labels, "int")
-    write_columns(path, kinds, [{**names, **labels}])
-    return []
 
 
 def group_column(table: LabelTable) -> dict[str, Sequence[str]]:
@@ -276,8 +224,8 @@ def group_column(table: LabelTable) -> dict[str, Sequence[str]]:
 def _check_header(table: LabelTable, path: Path) -> None:
     """Reject classes whose columns would be read as something else."""
     for name in table.classes:
-        if name.lower() == GROUP:
-            raise InputError(f"{path}: class {name!r} would be read as the column of groups")
+        if name == "image" or name.lower() == GROUP:
+            raise InputError(f"{path}: class {name!r} would be read as another column")
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     if is_tag_header(["image", *table.classes]):

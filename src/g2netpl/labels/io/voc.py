@@ -11,9 +11,8 @@ import pandas as pd
 from lxml import etree
 
 from g2netpl.labels.io.build import LABELS, long_table
-from g2netpl.labels.io.issues import Issues
-from g2netpl.labels.io.options import ReadOptions, check_classes, in_class_order
-from g2netpl.labels.io.text import numbered_lines, read_bytes
+from g2netpl.labels.io.issues import Issues, numbered_lines, read_bytes
+from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.names import plain_names
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError
@@ -54,7 +53,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     row = {identity: number for number, identity in enumerate(lines)}
     places = [f"{path}:{line}" for line in lines.values()]
     found = [(row[image], name, POSITIVE) for name, images in present.items() for image in images]
-    table = long_table(
+    return long_table(
         plain_names([f"{identity}.jpg" for identity in lines]),
         pd.DataFrame(found, columns=LABELS),
         places.__getitem__,
@@ -62,7 +61,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         list(present),
         options.absent_value("negative"),
     )
-    return in_class_order(table, options, str(path))
 
 
 def _read_list(file: Path, known: dict[str, int], issues: Issues) -> list[str]:

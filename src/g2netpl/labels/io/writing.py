@@ -20,12 +20,17 @@ from g2netpl.utils.files import atomic_text, atomic_write, writing
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14  # of a sheet of Excel
 _MOST_TEXT = 32_767  # characters of a cell of Excel
 _CHANGED = re.compile(r"^=|[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
+_TYPES = {  # of columns in Parquet
+    "text": pyarrow.string(),
+    "int": pyarrow.int8(),
+    "float": pyarrow.float32(),
+}
 
 
 def book_cell(cell: Any, path: Path) -> Any:
     """A cell that a workbook keeps as it is; an empty one is None."""
     if isinstance(cell, str) and (_CHANGED.search(cell) or len(cell) > _MOST_TEXT):
-        raise InputError(f"{path}: {cell[:40]!r} cannot stand in a workbook as it is")
+        raise InputError(f"{path}: {cell[:40]!r} cannot be in a workbook as it is")
     return None if cell == "" else cell
 
 
@@ -33,7 +38,7 @@ def save_book(book: Any, path: Path) -> None:
     """Save a workbook of openpyxl, whole or not at all."""
     content = io.BytesIO()  # openpyxl leaves its archive open if a disk is full
     book.save(content)
-    with atomic_write(path) as file:
+    with writing(path), atomic_write(path) as file:
         file.write(content.getbuffer())
 
 
@@ -50,23 +55,17 @@ def write_rows(path: str | Path, header: Sequence[Any], rows: Iterable[Sequence[
     try:
         for number, row in enumerate(chain([header], rows)):
             if number >= _MOST_ROWS or len(row) > _MOST_COLUMNS:
-                raise InputError(
-                    f"{path}: a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at "
-                    "most; write csv or parquet instead"
-                )
+                most = f"a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at most"
+                raise InputError(f"{path}: {most}; write csv or parquet instead")
             sheet.append([book_cell(cell, path) for cell in row])
     except BaseException:
         sheet.close()
         raise
-    with writing(path):
-        save_book(book, path)
+    save_book(book, path)
 
 
 def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]) -> None:
-    """Write columns of `text`, `int`, `float` or `vector`, some rows at a time.
-
-    A fraction that is NaN is empty, and so is a vector that begins with one.
-    """
+    """Write columns of `text`, `int` or `float`, some rows at a time; NaN is an empty cell."""
     if path.suffix.lower() in PARQUET_ENDINGS:
         with writing(path):
             write_parquet_columns(path, kinds, parts)
@@ -89,25 +88,12 @@ def write_parquet_columns(
     path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]
 ) -> None:
     """The same as Parquet."""
-    types = {
-        **{"text": pyarrow.string(), "int": pyarrow.int8(), "float": pyarrow.float32()},
-        "vector": pyarrow.list_(pyarrow.float32()),
-    }
-    schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
+    schema = pyarrow.schema([(name, _TYPES[kind]) for name, kind in kinds.items()])
     with (
         atomic_write(path) as file,
         ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for columns in parts:
-            arrays = [_array(columns[field.name], field.type) for field in schema]
+            pairs = ((columns[field.name], field.type) for field in schema)
+            arrays = [pyarrow.array(values, kind, from_pandas=True) for values, kind in pairs]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
-
-
-def _array(values: Any, kind: Any) -> Any:
-    """A column for Arrow, of a list or an array."""
-    if getattr(values, "ndim", 1) == 1:
-        return pyarrow.array(values, kind, from_pandas=True)
-    rows = pyarrow.array(values.ravel(), kind.value_type)
-    starts = np.arange(len(values) + 1) * values.shape[1]
-    mask = pyarrow.array(np.isnan(values[:, 0]))
-    return pyarrow.ListArray.from_arrays(pyarrow.array(starts, pyarrow.int32()), rows, mask=mask)
