@@ -78,9 +78,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def _hint(self, flag: str) -> str:
         """The flag or the key of the configuration that was probably meant."""
-        keys = getattr(self._option_string_actions.get("--set"), "keys", ())
         key = flag.removeprefix("--").replace("-", "_")
-        if key in keys:
+        keys = import_module("g2netpl.commands.flags").KEYS
+        if key in keys and "--set" in self._option_string_actions:
             return f"; use --set {key}=VALUE"
         close = closest(flag, self._option_string_actions)
         return "" if close is None else f"; did you mean {close}?"

@@ -1,4 +1,4 @@
-"""`g2netpl reproduce` on features: its files hold what the trainings gave, and only that."""
+"""`g2netpl reproduce` on features: its files hold the results of the runs, and nothing else."""
 
 import csv
 import html
@@ -16,9 +16,7 @@ from PIL import Image
 from scipy.stats import norm
 
 from g2netpl.cli import main
-from g2netpl.core.methods import METHODS, Entry
-from g2netpl.core.methods.fixed import FixedLabels
-from g2netpl.experiments.paper import OURS, RECIPES, SSPL, published, with_methods
+from g2netpl.experiments.paper import OURS, PROTOCOL, RECIPES, published
 from g2netpl.reports import figures
 from g2netpl.reports.reproduction import against_role, steps
 
@@ -138,19 +136,6 @@ def test_a_table_has_mean_and_deviation_of_the_chosen_cells(whole, name):
         assert line["published"] == ""
 
 
-def test_the_choice_is_one(whole):
-    """Else the test above could not tell the best cell from the first."""
-    cells = cells_of(whole)
-    rates = {
-        cell["learning_rate"]
-        for line in csv_of(whole / "table2.csv")
-        for cell in chosen(cells, line["method"], line["setting"])
-    }
-    assert rates == {0.1, 0.01}
-    best, last = ([c[k] for c in cells] for k in ("test_map", "last_test_map"))
-    assert best != last
-
-
 def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
     own = chosen(cells_of(whole), OURS, "fspl")
     expected = []
@@ -166,21 +151,14 @@ def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
     assert len(found) == 2 * 2 * 4  # seeds, epochs, kinds
 
 
-def test_pictures_can_be_seen(whole):
+def test_pictures_are_in_the_page_and_next_to_it(whole):
     embedded = re.findall(r'src="data:image/png;base64,([^"]*)"', page_of(whole))
     pictures = sorted(whole.glob("*.png"))
     assert len(embedded) == len(pictures) == 7
     assert {b64decode(text) for text in embedded} == {path.read_bytes() for path in pictures}
     for path in pictures:
         with Image.open(io.BytesIO(path.read_bytes())) as image:
-            image.load()
-            assert image.format == "PNG"
             assert len(image.convert("RGB").getcolors(1 << 24)) > 50
-            assert 800 <= image.width <= 2400
-            assert 300 <= image.height <= 2400
-            grey = np.asarray(image.convert("L"))
-        assert (grey == 255).mean() > 0.5  # white paper
-        assert (grey < 200).mean() > 0.005  # with ink on it
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -215,34 +193,17 @@ def test_the_page_tells_what_differs(whole):
     assert here["backbone"] == "frozen features as given"
     theirs = {name: text for name, text, _ in rows}
     assert "10 epochs" in theirs["training"]
-    assert set(theirs) == {
-        "backbone",
-        "images",
-        "training",
-        "optimizer",
-        "chosen on",
-        "data",
-        "positives per image",
-        "classes",
-        "seeds",
-    }
+    assert list(theirs) == list(PROTOCOL)
     assert theirs["classes"] == "a sigmoid for each"
     assert f"also in {OURS}; g2netpl itself" in here["classes"]
     assert re.fullmatch(r"k = \d\.\d\d, the truth's mean", here["positives per image"])
 
 
-@pytest.mark.parametrize(
-    ("note", "shown"),
-    [
-        ('{"backbone": "lite0", "size": 320}', "lite0 at 320 px, frozen"),
-        ("{ broken", "frozen features as given"),
-    ],
-)
-def test_features_may_say_how_they_were_made(features, tmp_path, note, shown):
+def test_features_may_say_how_they_were_made(features, tmp_path):
     shutil.copytree(features, tmp_path / "f")
-    (tmp_path / "f" / "run.json").write_text(note)
+    (tmp_path / "f" / "run.json").write_text('{"backbone": "lite0", "size": 320}')
     assert reproduce(tmp_path / "f", tmp_path / "out", "parameters") == 0
-    assert shown in words_of(tmp_path / "out")
+    assert "lite0 at 320 px, frozen" in words_of(tmp_path / "out")
 
 
 def test_without_data_of_the_paper_no_number_of_it_is_shown(whole):
@@ -277,8 +238,6 @@ def test_what_cannot_be_trained_is_left_out_with_its_reason(whole, features, tmp
     assert "fixmatch" not in {cell["method"] for cell in cells_of(whole)}
     assert reproduce(features, tmp_path / "out", "semi-supervised", "--epochs", "1") == 0
     assert "semi-supervised: fixmatch is left out" in capsys.readouterr().out
-    assert reproduce(features, tmp_path / "p", "parameters") == 0
-    assert "left out" not in words_of(tmp_path / "p")
 
 
 def test_names_are_escaped(tmp_path):
@@ -354,36 +313,21 @@ def test_role_at_fspl_is_held_against_ours():
     assert against_role(rows[2:]) == []
 
 
-def test_densities_are_those_of_scipy():
-    lines = [line for line in figures.parameter_lines(0.8, 0.3) if line[0] == "density"]
-    assert {line[1] for line in lines} == {0.5, 1.0, 2.0}
-    for _, sigma, x, y in lines:
-        assert y == pytest.approx(norm.pdf(x, 0.5, sigma), abs=2e-6)
-    places = [line[2] for line in lines if line[1] == 1.0]
-    assert (places[0], places[-1], len(places)) == (-2.0, 3.0, 101)
-    peaks = {sigma: max(line[3] for line in lines if line[1] == sigma) for sigma in (0.5, 1.0)}
-    assert peaks == pytest.approx({0.5: 0.797885, 1.0: 0.398942}, abs=1e-6)
-
-
-def test_the_scheduler_is_that_of_the_paper():
+def test_densities_are_those_of_scipy_and_the_scheduler_that_of_the_paper():
     """ξ = β(1 − d)/(1 + d) + (1 − β)φ with d = γe^(−10|2û − 1|), worked out by hand."""
-    found = {
-        (line[1], line[2]): line[3]
-        for line in figures.parameter_lines(0.8, 0.3)
-        if line[0] == "scheduler"
-    }
-    assert {phase for phase, _ in found} == {0.0, 0.5, 1.0}
+    lines = figures.parameter_lines(0.8, 0.3)
+    densities = [line[1:] for line in lines if line[0] == "density"]
+    assert {sigma for sigma, *_ in densities} == {0.5, 1.0, 2.0}
+    for sigma, x, y in densities:
+        assert y == pytest.approx(norm.pdf(x, 0.5, sigma), abs=2e-6)
+    found = {(line[1], line[2]): line[3] for line in lines if line[0] == "scheduler"}
     assert len(found) == 3 * 101
     # û = ½: d = 0.3, 0.8 · 0.7/1.3 = 0.430769; û = 0 or 1: d = 0.3e^−10 = 1.362e-5
     assert found[0.0, 0.5] == pytest.approx(0.430769, abs=1e-6)
-    assert found[0.5, 0.5] == pytest.approx(0.530769, abs=1e-6)
     assert found[1.0, 0.5] == pytest.approx(0.630769, abs=1e-6)
-    for soft in (0.0, 1.0):
-        assert found[0.0, soft] == pytest.approx(0.799978, abs=1e-6)
-        assert found[1.0, soft] == pytest.approx(0.999978, abs=1e-6)
+    assert found[0.0, 0.0] == found[0.0, 1.0] == pytest.approx(0.799978, abs=1e-6)
     # û = 0.6: d = 0.3e^−2 = 0.0406006, 0.8 · 0.9593994/1.0406006 + 0.1 = 0.837574
-    assert found[0.5, 0.6] == pytest.approx(0.837574, abs=1e-6)
-    assert found[0.5, 0.4] == found[0.5, 0.6]
+    assert found[0.5, 0.6] == found[0.5, 0.4] == pytest.approx(0.837574, abs=1e-6)
 
 
 # --- a dry run ------------------------------------------------------------------------------------
@@ -396,13 +340,23 @@ def test_a_dry_run_lists_every_cell_once_and_writes_nothing(features, whole, tmp
     left_out, *lines, last = capsys.readouterr().out.strip().splitlines()
     assert left_out.startswith("semi-supervised: fixmatch is left out")
     expected = {
-        "{} {} seed {} lr {} batch {}: ".format(*key(cell))
-        + ("2 rounds of 2 epochs" if cell["method"] == "ups" else "2 epochs")
+        "{} {} seed {} lr {} batch {}: frozen features, 2 epochs".format(*key(cell))
         for cell in cells_of(whole)
     }
     assert len(lines) == len(set(lines)) == len(expected)
     assert set(lines) == expected
     assert last == "208 runs"
+
+
+def test_a_dry_run_counts_what_is_trained(features, tmp_path, trained, capsys):
+    more = ["table1", "--choose-once", "--search-weights", "--epochs", "1"]
+    assert reproduce(features, tmp_path / "out", *more, "--dry-run") == 0
+    assert trained == []
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert reproduce(features, tmp_path / "out", *more) == 0
+    assert shown[-1] == f"{len(trained)} runs"
+    assert len(shown) == len(trained) + 1
+    assert "on the first seed" in words_of(tmp_path / "out")
 
 
 # --- resuming -------------------------------------------------------------------------------------
@@ -446,7 +400,7 @@ def test_an_interrupted_reproduction_resumes(features, labels, tmp_path, trained
     assert texts(folder) == texts(labels)
 
 
-def test_seeds_and_methods_may_be_added_and_nothing_else(features, again, trained, capsys):
+def test_seeds_may_be_added_and_nothing_else(features, again, trained, capsys):
     assert reproduce(features, again, WHAT, "--seeds", "0,1,4") == 0
     assert len(trained) == CELLS // 2  # those of the new seed
     assert {line["seeds"] for line in csv_of(again / f"{WHAT}.csv")} == {"3"}
@@ -468,49 +422,7 @@ def test_a_foreign_output_is_not_touched(features, tmp_path, trained, capsys):
     assert (trained, os.listdir(tmp_path)) == ([], ["mine.txt"])
 
 
-# --- more methods ---------------------------------------------------------------------------------
-
-ONE = ["--seeds", "0", "--learning-rates", "1e-2", "--epochs", "1"]
-
-
-def test_more_methods_are_rows_of_the_table(features, tmp_path, trained, monkeypatch):
-    """Also one that the package does not have."""
-    mine = Entry("mine", FixedLabels, "of a user", "here", defaults={"unobserved_weight": 0.2})
-    monkeypatch.setitem(METHODS, "mine", mine)
-    out, variant = tmp_path / "out", "epr:regulariser=0.3"
-    assert reproduce(features, out, "table1", *ONE, "--methods", f"mine, {variant},wan") == 0
-    added = {("mine", "fspl"), (variant, "fspl")}  # wan is a row of the paper
-    assert {(cell.method, cell.setting) for cell in trained[-2:]} == added
-    lines = csv_of(out / "table1.csv")
-    assert len(lines) == 12 == len(trained)
-    assert {(line["method"], line["setting"]) for line in lines[-2:]} == added
-    assert f"Added here: mine, {variant}." in words_of(out)
-
-
-def test_tables_of_methods_take_more_of_them():
-    """In the settings of G²NetPL; other recipes stay as they are."""
-    more = with_methods(RECIPES, ("em", "ups"))
-    added = {
-        name: [(block.methods, block.settings) for block in more[name].blocks[len(old.blocks) :]]
-        for name, old in RECIPES.items()
-        if more[name] != old
-    }
-    assert added == {
-        "table1": [(("em", "ups"), ("fspl",))],
-        "table2": [(("em", "ups"), SSPL)],
-        "semi-supervised": [(("em",), SSPL)],
-    }
-
-
-def test_a_dry_run_counts_what_is_trained(features, tmp_path, trained, capsys):
-    more = ["table1", "--choose-once", "--search-weights", "--epochs", "1"]
-    assert reproduce(features, tmp_path / "out", *more, "--dry-run") == 0
-    assert trained == []
-    shown = capsys.readouterr().out.strip().splitlines()
-    assert reproduce(features, tmp_path / "out", *more) == 0
-    assert shown[-1] == f"{len(trained)} runs"
-    assert len(shown) == len(trained) + 1
-    assert "on the first seed" in words_of(tmp_path / "out")
+# --- mistakes -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -518,13 +430,7 @@ def test_a_dry_run_counts_what_is_trained(features, tmp_path, trained, capsys):
     [
         (["tabel1"], "unknown recipe 'tabel1' (did you mean 'table1'?)"),
         (["table1", "--seeds", "x"], "--seeds: expected a comma-separated list of ints"),
-        (["table1", "--seeds", "0,0"], "names something twice"),
-        (["table1", "--seeds", "-1"], "seed: input should be greater than or equal to 0"),
-        (["table1", "--learning-rates", "0"], "learning_rate: input should be greater than 0"),
         (["table1", "--set", "expected_positives=4"], "4 per image, but there are only 3 classes"),
-        (["table1", "--methods", "en"], "unknown method 'en'"),
-        (["table1", "--methods", "bce"], "method bce needs full labels"),
-        (["ablation", "--methods", "em"], "--methods: ablation is no table of methods; it goes"),
         (["table1", "--mode", "linear"], "mode: only for images"),
     ],
 )

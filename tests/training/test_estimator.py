@@ -76,7 +76,7 @@ def test_features_are_trained_as_in_compare(method):
         torch.from_numpy(new_features),
         LabelTable(names[1], tuple("abcd"), new_truth),
     )
-    comparison = Sweep(None, (row,), ("fspl",), (3,), epochs=4, expected_positives=1.5)
+    comparison = Sweep((row,), ("fspl",), (3,), epochs=4, expected_positives=1.5)
     cell = Cell(row, "fspl", 3, 1e-2, 32)
     outcome, trainer = train_cell(comparison, cell, arrays), trainer_of(comparison, cell, arrays)
     trainer.fit()

@@ -33,10 +33,10 @@ _CHECKED_ON = 100  # photos
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="run folder of g2netpl train")
-    add("--output", required=True, help="bundle to write, .onnx, or a folder")
+    add("--output", metavar="FILE", required=True, help="ONNX file to write, or a folder")
     add("--license", metavar="NAME", help="license, such as Apache-2.0 or CC-BY-4.0")
-    photos = f"folder of photos, up to {_CHECKED_ON} of which check the bundle"
-    add("--images", metavar="FOLDER", help=f"{photos} (default: generated images)")
+    photos = f"photos to check the scores on, at most {_CHECKED_ON} (default: generated images)"
+    add("--images", metavar="FOLDER", help=photos)
     add("--hub", metavar="OWNER/NAME", help="Hugging Face repository to upload the folder to")
     add_overwrite_flag(parser)
 

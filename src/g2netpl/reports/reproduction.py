@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from g2netpl.experiments.data import ArrayData
 from g2netpl.experiments.paper import OURS, PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
 from g2netpl.experiments.sweep import Row, describe_row
@@ -36,7 +37,7 @@ def write_page(plan: Plan, results: dict[str, list[Row]], data: str | None, fold
         "reproduction.html",
         sections=sections,
         data=data,
-        subject=plan.dataset.name,
+        subject=plan.base.name,
         differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
     )
 
@@ -162,7 +163,7 @@ def against_role(rows: Sequence[Row]) -> list[str]:
 def here(plan: Plan) -> dict[str, str]:
     """The protocol of this reproduction, with the keys of the paper's."""
     train, test = plan.tables
-    protocol, subject = plan.protocol, plan.dataset
+    protocol, subject = plan.protocol, plan.base
     rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
     batches = ", ".join(str(size) for size in protocol.batch_sizes)
     k = float((train.values == POSITIVE).sum(axis=1).mean())
@@ -175,14 +176,11 @@ def here(plan: Plan) -> dict[str, str]:
     )
     trained = sorted({plan.training(name) for name in plan.recipes if plan.recipes[name].blocks})
     head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
-    backbone, images = {
-        "features": (_features_note(subject.features), "as the features were made"),
-        "scenes": ("a small CNN, from scratch", "64 × 64, generated"),
-        "images": (
-            str(plan.photos.get("backbone", "lite0")) + _start(plan.photos),
-            f"{plan.photos.get('image_size', 224)} px squares, {_view(plan.photos)}",
-        ),
-    }[subject.kind]
+    if isinstance(subject, ArrayData):
+        backbone, images = _features_note(subject.folder), "as the features were made"
+    else:
+        backbone = str(plan.photos.get("backbone", "lite0")) + _start(plan.photos)
+        images = f"{plan.photos.get('image_size', 224)} px squares, {_view(plan.photos)}"
     return {
         "backbone": backbone,
         "images": images,
@@ -193,8 +191,7 @@ def here(plan: Plan) -> dict[str, str]:
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
         "positives per image": expected,
-        "classes": f"a sigmoid for each, also in {OURS}; g2netpl itself uses the annotation model; "
-        "rows of --methods use their own",
+        "classes": f"a sigmoid for each, also in {OURS}; g2netpl itself uses the annotation model",
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
 
