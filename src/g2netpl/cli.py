@@ -60,11 +60,13 @@ class CommandParser(argparse.ArgumentParser):
         )
         command.add_flags(self)
         self.set_defaults(execute=command.run, command=name)
-        needed = [action for action in self._actions if action.required and action.option_strings]
-        words = [f"{action.option_strings[0]} {action.metavar or action.dest}" for action in needed]
-        places = [action for action in self._actions if not action.option_strings]
-        words += [str(action.metavar or f"[{action.dest}]") for action in places]
-        self.usage = " ".join([self.prog, *words, "[options]"])
+        positional, needed = [], []
+        for action in self._actions:
+            if not action.option_strings:
+                positional.append(f"[{action.metavar}]" if action.nargs == "?" else action.metavar)
+            elif action.required:
+                needed.append(f"{action.option_strings[0]} {action.metavar or action.dest.upper()}")
+        self.usage = " ".join(map(str, [self.prog, *positional, *needed, "[options]"]))
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words behind the command; a flag that does not exist gets a hint."""

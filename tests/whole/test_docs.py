@@ -14,7 +14,6 @@ import torch
 
 import g2netpl
 from g2netpl.core import Batch, Output
-from g2netpl.core.equations import best_response
 from g2netpl.core.methods import METHODS, build_method
 
 ROOT = Path(__file__).parents[2]
@@ -147,14 +146,6 @@ def test_the_cost_of_the_labels_is_convex_up_to_one_half(strength, convex):
     predicted = torch.linspace(0, 1, 201, dtype=torch.float64)[:, None]
     curvature = predicted / soft**2 + (1 - predicted) / (1 - soft) ** 2 - 2 * strength
     assert bool((curvature >= -1e-3).all()) is convex
-
-
-def test_the_best_response_solves_the_cubic():
-    predicted = torch.linspace(0.01, 0.99, 99)
-    for strength in (0.3, 1.0, 1.9, 3.0):
-        u = best_response(predicted, strength) - 0.5
-        residual = 2 * strength * u**3 + (1 - strength / 2) * u - (predicted - 0.5)
-        assert residual.abs().max() < 1e-5
 
 
 def test_numbers_with_deviations_are_those_of_the_csv_files():

@@ -110,14 +110,6 @@ def test_complete_sorts_the_rest_into_a_table_that_train_reads(run, capsys):
     assert main(["complete", str(run)]) == 2  # it may have been changed by hand
 
 
-def test_the_report_shows_accuracy(run):
-    assert main(["report", str(run)]) == 0
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert "validation accuracy" in page
-    assert "<th" in page
-    assert "accuracy</th>" in page
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

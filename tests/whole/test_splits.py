@@ -76,15 +76,6 @@ def test_check_offers_groups_that_training_takes(album, tmp_path, capsys):
     assert "24 images in 12 groups, which no split parts" in data.notes
 
 
-def test_what_check_writes_is_not_overwritten(album, tmp_path, capsys):
-    groups = tmp_path / "groups.csv"
-    groups.write_text("mine")
-    assert run("check", album, "--groups-out", groups) == 2
-    assert run("check", album, "--groups-out", tmp_path / "x.csv", "--no-decode") == 2
-    assert "--groups-out: the images must be looked at" in capsys.readouterr().err
-    assert groups.read_text() == "mine"
-
-
 def test_check_looks_at_the_test_file_too(album, tmp_path, capsys):
     table = read_labels(album / "labels.csv")
     write_labels(table.take(np.arange(40)), album / "labels.csv")
@@ -152,6 +143,3 @@ def test_a_run_keeps_its_split(album, tmp_path, capsys):
     capsys.readouterr()
     assert main(["train", "--resume", "--output", str(first)]) == 2
     assert "changed since the run began: the training labels" in capsys.readouterr().err
-
-
-TWO = ("train", "test")

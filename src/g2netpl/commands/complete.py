@@ -39,7 +39,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from g2netpl.commands.chunks import add_engine_flag, check_output, interrupts, make_all, share
+from g2netpl.commands import chunks, writing
 from g2netpl.commands.flags import (
     add_config_flags,
     add_overwrite_flag,
@@ -47,39 +47,16 @@ from g2netpl.commands.flags import (
     checked,
     reject_flags,
 )
-from g2netpl.commands.writing import (
-    ENDINGS,
-    PHOTO_TAGS,
-    add_writing_flags,
-    check_target,
-    summary,
-    write_table,
-    written,
-)
+from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table, written
+from g2netpl.labels import io
 from g2netpl.labels.files import each_file
-from g2netpl.labels.io import (
-    FORMATS,
-    ReadOptions,
-    find_format,
-    find_writer,
-    label_studio,
-    read_labels,
-    read_matching,
-)
-from g2netpl.labels.io.sheets import complete_sheet, completed_name, is_sheet
+from g2netpl.labels.io import label_studio, sheets
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import LabelTable
+from g2netpl.runs import completion
 from g2netpl.runs.answers import apply_decisions, read_decisions
 from g2netpl.runs.chunks import ImageFinder, cut
-from g2netpl.runs.completion import (
-    Completed,
-    compare_with_truth,
-    complete,
-    complete_run,
-    confident_of_run,
-    thresholds_of_unknown,
-    write_completed,
-)
+from g2netpl.runs.completion import Completed
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.predicting import Completer, load_classifier, write_tags
 from g2netpl.runs.prior import read_scores
@@ -89,7 +66,7 @@ from g2netpl.runs.thresholds import ConfidentThresholds, Thresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import writing
+from g2netpl.utils.files import writing as writing_to
 from g2netpl.utils.progress import Work
 
 
@@ -97,7 +74,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", nargs="?", help="run folder of g2netpl train")
     add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
-    add_writing_flags(parser, "--output")
+    writing.add_writing_flags(parser, "--output")
     add("--details", metavar="FILE", help="table of all labels with score and source to write")
     level = "fraction of the added labels that must be right (default: all are filled in)"
     add("--confidence", type=float, metavar="P", help=level)
@@ -109,7 +86,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(group, ("labels", "images"), labels=labels, images="folder of its images")
     scores = "scores of another tagger, instead of RUN"
     group.add_argument("--scores", metavar="FILE", help=scores)
-    add_engine_flag(group)
+    chunks.add_engine_flag(group)
     add_set_flag(group)
 
 
@@ -134,8 +111,8 @@ def run(flags: argparse.Namespace) -> None:
         reject_flags(flags, "details truth dry_run", "does not go with --labels")
         if flags.images is None or flags.output is None:
             raise InputError("--labels: needs --images and --output")
-        check_output(flags)
-        with interrupts(flags):
+        chunks.check_output(flags)
+        with chunks.interrupts(flags):
             _complete_others(flags)
 
 
@@ -145,16 +122,16 @@ def _complete_run(flags: argparse.Namespace) -> None:
     by_default = (flags.details, flags.output, flags.truth) == (None, None, None)
     tags = str(Path(flags.run) / COMPLETED) if by_default else None
     for target in filter(None, (flags.details, tags)):
-        check_target(target, ENDINGS, flags.overwrite)
+        writing.check_target(target, writing.ENDINGS, flags.overwrite)
     if flags.output is not None and flags.to != PHOTO_TAGS:
-        check_target(flags.output, None, flags.overwrite)
-        find_writer(flags.output, flags.to)
+        writing.check_target(flags.output, None, flags.overwrite)
+        io.find_writer(flags.output, flags.to)
     trained = load_run(flags.run)
-    completed = complete_run(trained, flags.confidence)
+    completed = completion.complete_run(trained, flags.confidence)
     lines = [str(completed), *_how_decided(completed, flags.confidence)]
     if flags.truth is not None:
         reading = _reading(config, trained, trained.config.images)
-        lines.append(compare_with_truth(completed, flags.truth, config.format, reading))
+        lines.append(completion.compare_with_truth(completed, flags.truth, config.format, reading))
     console.print("\n".join(lines))
     if tags is not None:
         if not flags.dry_run:
@@ -166,7 +143,7 @@ def _complete_run(flags: argparse.Namespace) -> None:
     if flags.details is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
-                write_completed(completed, flags.details, work.advance)
+                completion.write_completed(completed, flags.details, work.advance)
         console.print(written(flags.details, flags.dry_run))
     if flags.output is not None:
         for line in _write_output(trained, completed, flags):
@@ -174,7 +151,7 @@ def _complete_run(flags: argparse.Namespace) -> None:
         console.print(written(flags.output, flags.dry_run))
 
 
-def _reading(config: RunConfig, trained: Run, images: str | None = None) -> ReadOptions:
+def _reading(config: RunConfig, trained: Run, images: str | None = None) -> io.ReadOptions:
     """How a label file is read, for the classes of a run."""
     single_label = config.single_label or trained.config.single_label
     return replace(config.reading(images), single_label=single_label)
@@ -200,7 +177,7 @@ def _write_output(trained: Run, completed: Completed, flags: argparse.Namespace)
         reviewed = apply_decisions(completed.observed, decisions, single_label)
         table, guessed = completed.as_tags(reviewed)
         return write_table(table, flags.output, flags, guessed=guessed)
-    if find_writer(flags.output, flags.to) is FORMATS["label-studio"]:
+    if io.find_writer(flags.output, flags.to) is io.FORMATS["label-studio"]:
         return _write_predictions(trained, completed, flags)
     notes = write_table(completed.table, flags.output, flags)
     return [*(f"note: {note}" for note in notes), summary(completed.table)]
@@ -210,10 +187,10 @@ def _write_predictions(trained: Run, completed: Completed, flags: argparse.Names
     """Write known and predicted labels for Label Studio; returns what is in it."""
     first, *more = map(Path, each_file(trained.config.labels))
     has_tasks = not more and first.is_file()
-    has_tasks &= find_format(first, trained.config.format) is FORMATS["label-studio"]
+    has_tasks &= io.find_format(first, trained.config.format) is io.FORMATS["label-studio"]
     project, new, notes = first if has_tasks else None, completed.added(), list[str]()
     if not flags.dry_run:
-        with writing(flags.output):
+        with writing_to(flags.output):
             how = (new, completed.scores, trained.version, project)
             notes = label_studio.propose(completed.observed, Path(flags.output), *how)
     predicted = f"{new.sum():,} as predictions"
@@ -226,14 +203,15 @@ def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespac
     """Write the user's own sheet with the labels filled in; returns where."""
     config = trained.config
     first, *more = map(Path, each_file(config.labels))
-    if more or config.format not in (None, "csv", "tags", "xlsx", "parquet") or not is_sheet(first):
+    formats = (None, "csv", "tags", "xlsx", "parquet")
+    if more or config.format not in formats or not sheets.is_sheet(first):
         return []
-    target = completed_name(first, Path(flags.run))
+    target = sheets.completed_name(first, Path(flags.run))
     if flags.dry_run:
         return [written(target, dry_run=True)]
-    check_target(str(target), None, flags.overwrite, [first])
+    writing.check_target(str(target), None, flags.overwrite, [first])
     parts = (completed.table, completed.added(), target, completed.scores)
-    notes = complete_sheet(first, *parts, config.reading(config.images))
+    notes = sheets.complete_sheet(first, *parts, config.reading(config.images))
     text = f"{first} with the labels that were added: {target}"
     return [text, *(f"note: {note}" for note in notes)]
 
@@ -241,7 +219,7 @@ def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespac
 def _complete_by_scores(flags: argparse.Namespace) -> None:
     """Complete a label file by another tagger's scores."""
     config = checked(flags)
-    table = read_labels(flags.labels, config.format, config.reading())
+    table = io.read_labels(flags.labels, config.format, config.reading())
     scores = read_scores(flags.scores, table.classes).scores
     if scores.isna().all().any():
         name = scores.columns[scores.isna().all()][0]
@@ -251,7 +229,7 @@ def _complete_by_scores(flags: argparse.Namespace) -> None:
     table = table.with_unlabelled(scores.index.difference(known).tolist())
     scores = scores.reindex([normalize_name(name) for name in table.images])
     labels = pd.DataFrame(table.values, list(table.images), list(table.classes))
-    completed = complete(labels, scores.set_axis(labels.index), flags.confidence)
+    completed = completion.complete(labels, scores.set_axis(labels.index), flags.confidence)
     lines = [str(completed), *_how_decided(completed, flags.confidence)]
     notes = write_table(completed.table, flags.output, flags, flags.labels)
     lines += [*(f"note: {note}" for note in notes), written(flags.output, flags.dry_run)]
@@ -265,15 +243,15 @@ def _complete_others(flags: argparse.Namespace) -> None:
         raise InputError("a class is called 'image', which is the first column; rename it")
     config, classes = checked(flags), trained.classes
     same = LabelTable((), classes, np.zeros((0, len(classes))))
-    table = read_matching(flags.labels, same, config.format, _reading(config, trained))
-    level: ConfidentThresholds | float | None = flags.confidence
+    table = io.read_matching(flags.labels, same, config.format, _reading(config, trained))
+    level: ConfidentThresholds | float | None = None
     if flags.confidence is not None:
-        level = confident_of_run(trained, flags.confidence, table.values) or flags.confidence
-    decide = thresholds_of_unknown(trained, table.values), level
+        level = completion.confident_of_run(trained, flags.confidence, table.values)
+    decide = completion.thresholds_of_unknown(trained, table.values), level or flags.confidence
     find = ImageFinder(flags.images)
-    build = partial(_completer, flags.run, *decide, find, len(table), *share(flags))
-    chunks = cut(table.images, known=table.values)
-    counts = make_all(flags, console, "completing", chunks, build, build()).counts
+    build = partial(_completer, flags.run, *decide, find, len(table), *chunks.share(flags))
+    parts = cut(table.images, known=table.values)
+    counts = chunks.make_all(flags, console, "completing", parts, build, build()).counts
     unknown = counts["images"] * len(classes) - counts["known"]
     console.print(
         f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "

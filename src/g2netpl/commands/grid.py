@@ -39,11 +39,13 @@ def add_grid_flags(
     group = parser.add_argument_group("grid")
     add = group.add_argument
     add("--seeds", default="0,1,2", help="seeds of mask, split, start, order (default: 0,1,2)")
-    add("--learning-rates", metavar="RATES", help=f"chosen on validation (default: {rates})")
-    add("--batch-sizes", metavar="SIZES", help=f"chosen on validation (default: {batches})")
-    text = "try three values of each method's main weight"
+    text = "learning rates to choose from on validation"
+    add("--learning-rates", metavar="RATES", help=f"{text} (default: {rates})")
+    text = "batch sizes to choose from on validation"
+    add("--batch-sizes", metavar="SIZES", help=f"{text} (default: {batches})")
+    text = "also choose among three values of each method's main weight"
     add("--search-weights", action="store_true", help=text)
-    add("--choose-once", action="store_true", help="choose on the first seed only")
+    add("--choose-once", action="store_true", help="choices of the first seed for all seeds")
     add_config_flags(group, ("epochs", "mode", "backbone"), **texts)
     add_plugin_flag(group)
     run = parser.add_argument_group("run")

@@ -29,11 +29,9 @@ PATHS = SEVERAL | {
 class DataConfig(Options):
     """Where labels and images are, and how label files are read."""
 
-    labels: Files = key(
-        ..., "label file of the training images, folder of such files, or s3://…; may be repeated"
-    )
+    labels: Files = key(..., "label file of the training images, or a folder; may be repeated")
     images: PathText | None = key(
-        None, "folder of the images, tar shards, Parquet or s3://… (default: next to the labels)"
+        None, "images: folder, tar shards, Parquet, s3://… (default: next to the labels)"
     )
     unlabelled: PathText | None = key(None, "another folder of unlabelled training images")
     only_listed: bool | None = key(
@@ -74,10 +72,10 @@ class DataConfig(Options):
         "refuse", "treatment of test images that are also training images"
     )
     validation_labels: Files | None = key(
-        None, "label file of the validation images, instead of held-out training images"
+        None, "label file of validation images, instead of held-out training images"
     )
     groups: PathText | None = key(
-        None, "images that stay in one split: a CSV file with image,group, or the word folder"
+        None, "images that stay in one split: CSV file (image,group), or the word folder"
     )
 
     @field_validator(*sorted(SEVERAL), mode="before")
@@ -117,13 +115,11 @@ class RunConfig(DataConfig, TrainConfig):
 
     output: PathText = key(..., "run folder to write")
     continue_from: PathText | None = key(
-        None, "reviewed run to continue from: its model, its pseudo-labels and the answers"
+        None, "reviewed run, to start from its model, pseudo-labels and answers"
     )
     checkpoint_minutes: float = key(10, "minutes between checkpoints in an epoch; 0: none", ge=0)
     checkpoint_steps: int | None = key(None, "steps between checkpoints in an epoch", ge=1)
-    log_with: tuple[str, ...] = key(
-        (), "trackers, separated by commas: tensorboard, mlflow, wandb, trackio; name:WHERE"
-    )
+    log_with: tuple[str, ...] = key((), "trackers, such as tensorboard,mlflow:WHERE,wandb,trackio")
 
     _trackers = field_validator("log_with", mode="before")(lambda value: parse_trackers(value))
     _no_steps = field_validator("checkpoint_steps", mode="before")(none_from_text)

@@ -55,9 +55,7 @@ class TrainConfig(Options):
     annotation: Literal["auto", "sampled", "random", "complete"] | None = key(
         None, "how labels came to be observed; sampled: as tags (default: that of the method)"
     )
-    setting: str = key(
-        "own", "labels to hide: full, fspl, sspl:0.2, known:0.1, positives:1+1, biased:frequency"
-    )
+    setting: str = key("own", "labels to hide, such as fspl, sspl:0.2 or known:0.1 (default: none)")
     mode: AskedMode = key(
         "auto",
         "trained layers; linear: head, partial: upper blocks too, lp-ft: linear, then full; "
@@ -71,14 +69,15 @@ class TrainConfig(Options):
     weights: PathText | None = key(None, "weights of the backbone, .safetensors or .pth")
     prior: PathText = key(
         "auto",
-        "prior of the classes: names (by ImageNet's classes), none, or a FILE (image x class)",
+        "prior of the classes: names, none, or a FILE of scores",
     )
     names: PathText | None = key(None, "corrected table of check --names-out (default: matched)")
     hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=WIDEST)
     image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=LARGEST_IMAGE)
     augment: Literal[Augment, "pair"] = key(
         "paper",
-        "augmentation; paper: mirrored, weak: and shifted, strong: and distorted, pair: both",
+        "augmentation; plain: none, paper: mirrored, weak: and shifted, strong: and distorted, "
+        "pair: weak and strong",
     )
     max_unreadable: int | None = key(
         None, "unreadable images allowed (default: 0.1 %, at least 1)", ge=0
@@ -99,11 +98,9 @@ class TrainConfig(Options):
     ema: float | None = key(None, "decay of averaged weights, such as 0.999", gt=0, lt=1)
     validation: float = key(0.2, "fraction of images held out to choose the epoch", ge=0, lt=1)
     expected_positives: float | Literal["truth", "estimate"] = key(
-        "estimate", "expected positives per image (k): a number, estimate, or truth"
+        "estimate", "expected positives per image: a number, estimate or truth"
     )
-    thresholds: str = key(
-        "f1", "rule for decisions: f1 or precision:P on validation, or expected (k)"
-    )
+    thresholds: str = key("f1", "decision rule: f1, precision:P (on validation) or expected")
     patience: int = key(3, "epochs at equilibrium before training stops; 0: never", ge=0)
     regret_tolerance: float = key(1e-3, "largest regret of the pseudo-labels at equilibrium", gt=0)
     movement_tolerance: float = key(1e-3, "largest movement of them at equilibrium", gt=0)
