@@ -65,18 +65,6 @@ def test_one_epoch_equals_plain_loops():
     assert len(record) == 6
 
 
-def test_where_nothing_is_hidden_there_is_nothing_to_measure():
-    record = watch_labels(SOFT, PREDICTED, KNOWN, KNOWN)
-    assert record["positive"] == record["predicted_negative"] == [0.0, 0.0, 0.0]
-    assert record["pseudo_label_map"] is record["predicted_map"] is None
-    # hidden positives alone have quartiles, but nothing to be ranked against
-    only = np.where(KNOWN == 1, -1, KNOWN).astype(np.int8)
-    record = watch_labels(SOFT, PREDICTED, KNOWN, only)
-    assert max(record["positive"]) > 0
-    assert record["negative"] == [0.0, 0.0, 0.0]
-    assert record["pseudo_label_map"] is None
-
-
 def test_watching_changes_nothing():
     names = tuple(map(str, range(len(TRUTH))))
     table = LabelTable(names, tuple("abcd"), TRUTH)

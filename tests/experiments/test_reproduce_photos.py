@@ -14,7 +14,6 @@ from g2netpl.experiments.paper import OURS, RECIPES, Block, Recipe
 from g2netpl.experiments.reproduction import Plan, reproduce
 from g2netpl.experiments.sweep import Sweep
 from g2netpl.reports.reproduction import here
-from g2netpl.training.checkpoints import Checkpointing
 
 SMALL = ["--backbone", "tiny", "--set", "image_size=32", "--set", "pretrained=false"]
 SMALL += ["--set", "workers=0"]
@@ -83,18 +82,6 @@ def test_a_cell_is_a_run_folder(convergence, photos):
     assert line["± best"] == line["± last"] == ""  # of one seed there is none
 
 
-def test_labels_are_watched_once_per_epoch(convergence):
-    (cell,) = cells_of(convergence / "full")
-    assert len(cell["movement"]) == 2
-    figure = csv_of(convergence / "figure-convergence.csv")
-    assert len(figure) == 2 * 4
-    for line in figure:
-        record = cell["movement"][int(line["epoch"]) - 1]
-        name = {"pseudo-label": "", "prediction": "predicted_"}[line["what"]] + line["hidden truth"]
-        quartiles = [float(line[part]) for part in ("quartile 1", "median", "quartile 3")]
-        assert quartiles == pytest.approx(record[name], abs=1e-6)
-
-
 def test_the_same_command_trains_nothing_again(convergence, photos, tmp_path, monkeypatch):
     shutil.copytree(convergence, tmp_path / "out")
     before = (tmp_path / "out/full/cells.jsonl").read_bytes()
@@ -102,25 +89,6 @@ def test_the_same_command_trains_nothing_again(convergence, photos, tmp_path, mo
     assert run("convergence", photos, tmp_path / "out", "--epochs", "2", "--set", "workers=1") == 0
     assert (tmp_path / "out/full/cells.jsonl").read_bytes() == before
     assert texts(tmp_path / "out") == texts(convergence)
-
-
-def test_an_interrupted_run_keeps_what_was_watched(convergence, photos, tmp_path, monkeypatch):
-    """Interrupted in the second epoch, before its checkpoint."""
-    out, step, calls = tmp_path / "out", Checkpointing.on_epoch_end, []
-
-    def interrupted(*given):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        step(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpointing, "on_epoch_end", interrupted)
-        assert run("convergence", photos, out, "--epochs", "2") == 130
-    assert run("convergence", photos, out, "--epochs", "2") == 0
-    (cell,), (whole,) = cells_of(out / "full"), cells_of(convergence / "full")
-    assert cell["movement"] == whole["movement"]
-    assert texts(out) == texts(convergence)
 
 
 # --- semi-supervised methods ----------------------------------------------------------------------

@@ -175,7 +175,7 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
 
 
-def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, photos, capsys):
+def test_names_of_a_list_that_are_not_there_are_reported_at_once(predict, tmp_path, photos, capsys):
     """In a folder and in shards."""
     there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
     write_shards(there, photos, tmp_path / "shards")
@@ -183,8 +183,9 @@ def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, 
     names.write_text("".join(f"{name}\n" for name in wrong))
     for images in (photos, tmp_path / "shards"):
         assert predict("--list", names, images=images) == 2
-        told = f"{names}: 5 of 45 images are not in {images}: 'x.png', 'Y.png'"
-        assert told in capsys.readouterr().err
+        shown = capsys.readouterr().err
+        assert shown.startswith(f"g2netpl: {images}: ")
+        assert "of 45 images of the label file are not there, the first is 'x.png'" in shown
 
 
 PATCHED = (
@@ -263,8 +264,8 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     ("more", "what"),
     [
         (["--labels", "x.csv"], "--labels: needs --images and --output"),
-        (["--labels", "x.csv", "--images", "y", "--output", "z/", "--truth", "t"], "--truth and"),
-        (["--engine", "ray"], "--engine and several processes: go with --labels"),
+        (["--labels", "x", "--images", "y", "--output", "z/", "--truth", "t"], "--truth: does not"),
+        (["--engine", "ray"], "--engine: needs --labels"),
     ],
 )
 def test_flags_of_complete_that_do_not_fit(small_run, capsys, more, what):

@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
 from g2netpl import load_run, read_labels
 from g2netpl.cli import main
@@ -154,27 +153,6 @@ def test_complete_fills_every_unknown_label_and_names_its_source(finished, tmp_p
     assert f"≥ 0.5 {len(high):6,} " in shown
 
 
-def test_complete_leaves_uncertain_labels_unknown(finished, tmp_path):
-    confident, details = tmp_path / "sure.csv", tmp_path / "long.csv"
-    run = str(finished / "run")
-    assert main(["complete", run, "--output", str(confident), "--confidence", "0.75"]) == 0
-    assert main(["complete", run, "--details", str(details)]) == 0
-    scores = np.array([float(row["score"]) for row in rows_of(details)])
-    values = read_labels(confident).values.ravel()
-    known = read_labels(finished / "labels.csv").values.ravel() != -1
-    decisions = json.loads((finished / "run" / "decisions.json").read_text())
-    logits = np.load(finished / "run" / "logits.npy").astype(float).ravel()
-    predicted = expit(logits / decisions["temperature"] + decisions["shift"])
-    predicted[known] = scores[known]  # what was observed needs no second opinion
-    for side, value in ((1, 1), (-1, 0)):
-        both = (side * (scores - 0.5) > 0.2501) & (side * (predicted - 0.5) > 0.2501)
-        assert (values[both] == value).all()
-    uncertain = np.abs(scores - 0.5) < 0.2499
-    assert (values[uncertain] == -1).all()
-    assert 0 < uncertain.sum() < 600
-    assert main(["complete", run, "--output", "x.csv", "--confidence", "0.2"]) == 2
-
-
 def test_complete_writes_predictions_for_label_studio(finished, tmp_path):
     out = tmp_path / "tasks.json"
     run = ["complete", str(finished / "run"), "--output", str(out), "--to", "label-studio"]
@@ -188,31 +166,6 @@ def test_complete_writes_predictions_for_label_studio(finished, tmp_path):
     again = read_labels(out)  # predictions of models are no observations
     columns = [observed.classes.index(name) for name in again.classes]
     assert again.values.tolist() == observed.values[:, columns].tolist()
-
-
-def test_held_out_images_are_predicted(folder):
-    full = read_labels(folder / "truth.csv")
-    write_labels(observe(full, Setting.parse("known:0.7"), 0), folder / "both.csv")
-    assert train(folder, "--validation", "0.4", *LISTED, labels="both.csv") == 0
-    assert main(["complete", str(folder / "run"), "--details", str(folder / "out.csv")]) == 0
-    rows = rows_of(folder / "out.csv")
-    held_out = {row["image"] for row in rows if row["source"] == "predicted"}
-    assert 20 <= len(held_out) <= 24  # two may be known in full
-    assert not held_out & {row["image"] for row in rows if row["source"] == "soft"}
-    decisions = json.loads((folder / "run" / "decisions.json").read_text())
-    assert (decisions["rule"], decisions["basis"]) == ("f1", "24 validation images")
-
-
-def test_images_that_are_not_listed_are_unlabelled_training_images(folder, capsys):
-    assert train(folder, "--overwrite") == 0
-    shown = capsys.readouterr().out
-    assert "20 images of" in shown
-    assert "unlabelled training images" in shown
-    assert len(load_run(folder / "run").observed()) == 80
-    # those of the test file are not trained on, and only_listed leaves out all of them
-    for more in (["--test-labels", folder / "test.csv"], LISTED):
-        assert train(folder, "--overwrite", *more) == 0
-        assert len(load_run(folder / "run").observed()) == 60
 
 
 def test_missing_images_are_rejected_or_left_out(folder, capsys):
@@ -283,28 +236,6 @@ def test_check_finds_everything_in_one_pass(folder, capsys):
     assert len(rows_of(issues)) == 33
 
 
-def test_check_rejects_what_a_training_would(folder, capsys):
-    odd, labels = folder / "odd.csv", str(folder / "labels.csv")
-    for rows, said in (
-        ("train-00000.png,0,\ntrain-00001.png,0,0\n", "no positive label"),
-        ("train-00000.png,1,\n", "expected at least 2 images, got 1"),
-    ):
-        odd.write_text(f"image,a,b\n{rows}")
-        assert check(folder, labels="odd.csv") == 2
-        assert said in capsys.readouterr().err
-    before = (folder / "labels.csv").read_text()
-    assert check(folder, "--output", labels) == 2
-    assert check(folder, "--output", labels, "--overwrite") == 2
-    assert (folder / "labels.csv").read_text() == before
-    odd.write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,0,1\n")
-    assert check(folder, labels="odd.csv") == 0
-    for name in ("x.png", "y.png"):  # images that nobody listed are trained on too
-        (folder / "photos" / name).write_text("no image")
-    assert check(folder, labels="odd.csv") == 2
-    assert train(folder, "--expected-positives", 1, labels="odd.csv") == 2
-    assert capsys.readouterr().err.count("y.png") == 1
-
-
 def test_a_training_shows_how_to_look_at_it_and_why_no_epoch_is_chosen(folder, capsys):
     """One negative and one positive are held out, of different classes; the line can be pasted."""
     (folder / "few.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,1,\n")
@@ -348,15 +279,6 @@ def test_images_of_both_files_are_not_trained_on(folder, capsys):
     assert "all positives are in the validation file, too" in capsys.readouterr().err
 
 
-def test_images_of_training_and_test_are_rejected_unless_allowed(folder, capsys):
-    more = ["--test-labels", folder / "truth.csv", *LISTED]
-    assert train(folder, *more, labels="truth.csv") == 2
-    assert "60 images also trained on, the first 'train-00000.png'" in capsys.readouterr().err
-    assert not (folder / "run").exists()
-    assert train(folder, *more, "--set", "overlap=allow", labels="truth.csv") == 0
-    assert "60 images also trained on" in capsys.readouterr().out
-
-
 def test_complete_touches_nothing_when_it_rejects(finished, tmp_path, capsys):
     there, new = tmp_path / "there.csv", tmp_path / "new.csv"
     there.write_text("mine")
@@ -388,24 +310,6 @@ def test_what_is_read_is_not_replaced(folder, capsys):
         said = capsys.readouterr().err
         assert f"would replace {truth}, which is read; choose another name" in said
     assert truth.read_bytes() == before
-
-
-def test_the_rule_of_the_thresholds_is_shown(folder, capsys):
-    more = [*LISTED, "--thresholds", "precision:0.9", "--overwrite"]
-    assert train(folder, *more) == 0
-    out = capsys.readouterr().out
-    assert "precision:0.9: not guaranteed, since no validation labels have positives and" in out
-    assert "thresholds: expected, by k = 2.30" in out
-    assert train(folder, *more, labels="truth.csv") == 0
-    out = capsys.readouterr().out
-    assert "0 of 10 classes have the 29 validation positives" in out.partition("epoch 1")[0]
-    assert "thresholds: precision:0.9, by 12 validation images; " in out
-    rows, run = rows_of(folder / "run" / "classes.csv"), load_run(folder / "run")
-    assert [row["class"] for row in rows] == list(run.classes)
-    assert [row["decided by"] for row in rows] == list(run.thresholds.reasons)
-    confident = ["--output", str(folder / "sure.csv"), "--confidence", "0.9"]
-    assert main(["complete", str(folder / "run"), *confident]) == 0
-    assert "10 of 10 classes get no positives: precision 0.9 needs 29" in capsys.readouterr().out
 
 
 def test_classes_may_contain_the_separator_of_tags(folder, capsys):

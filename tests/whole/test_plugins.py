@@ -95,13 +95,6 @@ def test_a_configuration_cannot_name_a_program(own, tmp_path, capsys):
     assert not plugins.LOADED
 
 
-def test_methods_lists_them(own, capsys):
-    assert main(["methods", "--plugin", own]) == 0
-    shown = capsys.readouterr().out
-    assert "steady" in shown
-    assert "this example" in shown
-
-
 def compared(path, features, output, *more):
     words = f"--settings fspl --seeds 0,1 --epochs 1 --learning-rates 1e-2 --features {features}"
     command = ["compare", "--methods", "steady", *words.split(), "--output", str(output)]

@@ -121,6 +121,7 @@ class Sweep:
     def check(self, data: Data) -> None:
         """Reject what does not fit the data, before anything is trained."""
         (train, test), keys = data.tables, data.keys
+        configs = [self.config_of(cell, keys) for cell in self.all_cells()]
         if test is not None and not can_rank(test.values):
             raise InputError(
                 f"{counted(len(test), 'test image')}: no class has both positives and negatives, "
@@ -141,8 +142,8 @@ class Sweep:
                 name, options = options_of(method)
                 check_method(name, options, **how, images="images" in keys)
                 build_method(name, torch.tensor(split.visible.values[:1]), k=1.0, **options)
-        for cell in self.all_cells():
-            check_config(self.config_of(cell, keys))
+        for config in configs:
+            check_config(config)
 
     def cells(self) -> list[Cell]:
         """The runs to choose from, those of one (setting, seed) next to each other."""
