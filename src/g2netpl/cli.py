@@ -63,10 +63,11 @@ class CommandParser(argparse.ArgumentParser):
         positional, needed = [], []
         for action in self._actions:
             if not action.option_strings:
-                positional.append(f"[{action.metavar}]" if action.nargs == "?" else action.metavar)
+                shape = {"?": "[{}]", "+": "{}..."}.get(str(action.nargs), "{}")
+                positional.append(shape.format(action.metavar))
             elif action.required:
                 needed.append(f"{action.option_strings[0]} {action.metavar or action.dest.upper()}")
-        self.usage = " ".join(map(str, [self.prog, *positional, *needed, "[options]"]))
+        self.usage = " ".join([self.prog, *positional, *needed, "[options]"])
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words behind the command; a flag that does not exist gets a hint."""

@@ -303,17 +303,6 @@ def test_a_dry_run_lists_every_cell_once_and_writes_nothing(features, whole, tmp
     assert last == "208 runs"
 
 
-def test_a_dry_run_counts_what_is_trained(features, tmp_path, trained, capsys):
-    more = ["table1", "--choose-once", "--search-weights", "--epochs", "1"]
-    assert reproduce(features, tmp_path / "out", *more, "--dry-run") == 0
-    assert trained == []
-    shown = capsys.readouterr().out.strip().splitlines()
-    assert reproduce(features, tmp_path / "out", *more) == 0
-    assert shown[-1] == f"{len(trained)} runs"
-    assert len(shown) == len(trained) + 1
-    assert "on the first seed" in words_of(tmp_path / "out")
-
-
 # --- resuming -------------------------------------------------------------------------------------
 
 WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates

@@ -81,7 +81,7 @@ KEPT, LOST = AGAIN, NOTHING_KEPT
 @pytest.mark.parametrize(
     ("command", "step", "advice"),
     [
-        ("features --labels train.csv --images photos --output out", "_tables", KEPT),
+        ("features --labels train.csv --images photos --output out", "_listed", KEPT),
         ("predict run --images photos --output out/", "_predict", KEPT),
         ("predict run --images photos --output out.csv", "_predict", LOST),
         ("export run --output out.onnx", "load_run", LOST),

@@ -164,6 +164,10 @@ def test_misspelt_and_missing_flags_get_a_hint(capsys):
 
 
 BAD = {
+    "k of single labels": (
+        ["--single-label", "--expected-positives", "2"],
+        "expected_positives: 2, but with --single-label it is 1",
+    ),
     "a negative learning rate": (["--learning-rate", "-1"], "learning_rate: .*greater than 0"),
     "gamma above 1": (["--set", "gamma=1.5"], "gamma: .*less than or equal to 1"),
     "an unknown method": (["--method", "g2netp"], "did you mean 'g2netpl'"),

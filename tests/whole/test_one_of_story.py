@@ -108,19 +108,3 @@ def test_complete_sorts_the_rest_into_a_table_that_train_reads(run, capsys):
     assert sum(row["added"] != "" for row in rows) == 6
     assert len(read_labels(run / "completed.csv")) == len(rows) == 42
     assert main(["complete", str(run)]) == 2  # it may have been changed by hand
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--expected-positives", "2"], "expected_positives: 2, but with --single-label it is 1"),
-        (
-            ["--thresholds", "precision:0.9"],
-            "with --single-label every image gets its most",
-        ),
-    ],
-)
-def test_what_contradicts_it_is_refused(birds, tmp_path, capsys, flags, words):
-    given = ["--labels", str(birds / "sorted"), "--output", str(tmp_path / "run"), *QUICK, *flags]
-    assert main(["train", *given, "--single-label"]) == 2
-    assert words in capsys.readouterr().err

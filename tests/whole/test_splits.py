@@ -95,24 +95,6 @@ def test_check_looks_at_the_test_file_too(album, tmp_path, capsys):
     assert run("check", album, *test, "--set", "overlap=allow") == 0
 
 
-def test_groups_are_a_column_a_file_or_folders(album):
-    table = read_labels(album / "labels.csv")
-    names = [f"g{number // 4}" for number in range(len(table))]
-    keys = {"labels": str(album / "grouped.csv"), "images": str(album), "only_listed": True}
-    write_labels(table.with_groups(names), album / "grouped.csv")
-    column, held = parts_of(**keys)
-    file = dict(keys, labels=str(album / "labels.csv"), groups=str(album / "grouped.csv"))
-    assert parts_of(**file)[1] == held
-    assert len(held) % 4 == 0
-    for name, group in zip(table.images, names, strict=True):
-        (album / group).mkdir(exist_ok=True)
-        shutil.copy(album / name, album / group / name)
-    moved = [f"{group}/{name}" for name, group in zip(table.images, names, strict=True)]
-    write_labels(LabelTable(moved, table.classes, table.values), album / "moved.csv")
-    folders, _ = parts_of(**dict(keys, labels=str(album / "moved.csv"), groups="folder"))
-    assert folders.held_out.tolist() == column.held_out.tolist()
-
-
 def test_a_run_keeps_its_split(album, tmp_path, capsys):
     """Its configuration gives the same one again; groups that changed meanwhile are refused."""
     groups, first = tmp_path / "groups.csv", tmp_path / "first"

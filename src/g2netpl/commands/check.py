@@ -49,7 +49,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(group, ("max_unreadable", "backbone", "names", "workers"))
     add_settings_flags(group)
     group = parser.add_argument_group("output")
-    group.add_argument("--no-decode", action="store_true", help="do not decode the images")
+    group.add_argument("--no-decode", action="store_true", help="skip the decoding of images")
     group.add_argument("--output", metavar="FILE", help="CSV file of all issues")
     group.add_argument("--groups-out", metavar="FILE", help="CSV file of near-duplicates as groups")
     group.add_argument("--names-out", metavar="FILE", help="CSV file of what class names mean")

@@ -74,9 +74,8 @@ def add_settings_flags(parser: argparse._ActionsContainer) -> None:
 
 def add_set_flag(parser: argparse._ActionsContainer) -> None:
     """--set."""
-    how: dict[str, Any] = {"action": "append", "type": _pair, "default": []}
-    text = "key of the configuration; may be repeated"
-    parser.add_argument("--set", metavar="KEY=VALUE", help=text, **how)
+    add, text = parser.add_argument, "key of the configuration; may be repeated"
+    add("--set", metavar="KEY=VALUE", action="append", type=_pair, default=[], help=text)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -88,9 +87,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 def add_plugin_flag(parser: argparse._ActionsContainer) -> None:
     """--plugin, which runs the file at once."""
-    how: dict[str, Any] = {"type": lambda path: load_plugins([path]), "default": argparse.SUPPRESS}
-    text = "Python file that adds your own methods; it is executed"
-    parser.add_argument("--plugin", metavar="FILE", help=text, **how)
+    add, text = parser.add_argument, "Python file that adds your own methods; it is executed"
+    add("--plugin", metavar="FILE", type=_load_plugin, default=argparse.SUPPRESS, help=text)
+
+
+def _load_plugin(path: str) -> None:
+    load_plugins([path])
 
 
 def add_output_flag(parser: argparse._ActionsContainer) -> None:

@@ -50,9 +50,8 @@ def add_grid_flags(
     add_plugin_flag(group)
     run = parser.add_argument_group("run")
     add_output_flag(run)
-    jobs: dict[str, Any] = {"type": _number_of_jobs, "default": os.cpu_count() or 1}
-    text = "training processes; on images 1 (default: the number of cores)"
-    run.add_argument("--jobs", metavar="N", help=text, **jobs)
+    cores, text = os.cpu_count(), "training processes; on images 1 (default: the number of cores)"
+    run.add_argument("--jobs", metavar="N", type=_number_of_jobs, default=cores or 1, help=text)
     add_settings_flags(run)
     add_overwrite_flag(run, is_folder=True)
     return group

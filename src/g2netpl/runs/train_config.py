@@ -109,7 +109,7 @@ class TrainConfig(Options):
         "shards", "order of an epoch; shards: images of tar files near each other stay so"
     )
     workers: int = key(2, "image loader processes", ge=0, le=MOST_PROCESSES)
-    device: Literal["auto", "cpu"] = key("auto", "auto: a GPU if there is one")
+    device: Literal["auto", "cpu"] = key("auto", "device; auto: a GPU if there is one")
     precision: Literal["float32", "bf16", "fp16"] = key("float32", "number format of training")
     cache: PathText | None = key(None, "folder for computed features (default: ~/.cache/g2netpl)")
 
