@@ -60,11 +60,14 @@ class CommandParser(argparse.ArgumentParser):
         )
         command.add_flags(self)
         self.set_defaults(execute=command.run, command=name)
-        needed = [action for action in self._actions if action.required and action.option_strings]
-        words = [f"{action.option_strings[0]} {action.metavar or action.dest}" for action in needed]
-        places = [action for action in self._actions if not action.option_strings]
-        words += [str(action.metavar or f"[{action.dest}]") for action in places]
-        self.usage = " ".join([self.prog, *words, "[options]"])
+        positional, needed = [], []
+        for action in self._actions:
+            if not action.option_strings:
+                shape = {"?": "[{}]", "+": "{}..."}.get(str(action.nargs), "{}")
+                positional.append(shape.format(action.metavar))
+            elif action.required:
+                needed.append(f"{action.option_strings[0]} {action.metavar or action.dest.upper()}")
+        self.usage = " ".join([self.prog, *positional, *needed, "[options]"])
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words behind the command; a flag that does not exist gets a hint."""
@@ -78,9 +81,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def _hint(self, flag: str) -> str:
         """The flag or the key of the configuration that was probably meant."""
-        keys = getattr(self._option_string_actions.get("--set"), "keys", ())
         key = flag.removeprefix("--").replace("-", "_")
-        if key in keys:
+        keys = import_module("g2netpl.commands.flags").KEYS
+        if key in keys and "--set" in self._option_string_actions:
             return f"; use --set {key}=VALUE"
         close = closest(flag, self._option_string_actions)
         return "" if close is None else f"; did you mean {close}?"

@@ -62,13 +62,3 @@ def test_one_method_with_and_without_names(named, tmp_path):
     rows = read_cells(tmp_path / "out" / "cells.jsonl")
     assert [shown_method(row["method"]) for row in rows] == ["an +names", "an:prior=none"]
     assert rows[0]["test_map"] != rows[1]["test_map"]
-
-
-def test_reproduce_never_uses_names(named, plain, tmp_path):
-    for folder in (named, plain):
-        flags = ["--data", str(folder), "--output", str(tmp_path / folder.name), "--jobs", "1"]
-        flags += ["--seeds", "0", "--epochs", "2", "--learning-rates", "1e-2"]
-        assert main(["reproduce", "semi-supervised", *flags]) == 0
-    one, two = (read_cells(tmp_path / folder.name / "cells.jsonl") for folder in (named, plain))
-    timeless = {"seconds": 0, "history": []}
-    assert [row | timeless for row in one] == [row | timeless for row in two]

@@ -1,4 +1,4 @@
-"""Soft labels against hidden truth: plain loops and scikit-learn."""
+"""Pseudo-labels by the hidden truth, against plain loops and scikit-learn."""
 
 import math
 
@@ -7,9 +7,9 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score
 
-from g2netpl.experiments.cells import train_cell, trainer_of, watch
+from g2netpl.experiments.cells import train_cell, trainer_of
 from g2netpl.experiments.data import ArrayData
-from g2netpl.experiments.label_quality import watch_labels
+from g2netpl.experiments.statistics import watch_labels
 from g2netpl.experiments.sweep import Cell, Sweep
 from g2netpl.labels.table import LabelTable
 
@@ -65,25 +65,13 @@ def test_one_epoch_equals_plain_loops():
     assert len(record) == 6
 
 
-def test_where_nothing_is_hidden_there_is_nothing_to_measure():
-    record = watch_labels(SOFT, PREDICTED, KNOWN, KNOWN)
-    assert record["positive"] == record["predicted_negative"] == [0.0, 0.0, 0.0]
-    assert record["pseudo_label_map"] is record["predicted_map"] is None
-    # hidden positives alone have quartiles, but nothing to be ranked against
-    only = np.where(KNOWN == 1, -1, KNOWN).astype(np.int8)
-    record = watch_labels(SOFT, PREDICTED, KNOWN, only)
-    assert max(record["positive"]) > 0
-    assert record["negative"] == [0.0, 0.0, 0.0]
-    assert record["pseudo_label_map"] is None
-
-
 def test_watching_changes_nothing():
     names = tuple(map(str, range(len(TRUTH))))
     table = LabelTable(names, tuple("abcd"), TRUTH)
     arrays = ArrayData(INPUTS, table, INPUTS, table)
     cell = Cell("g2netpl", "sspl:0.5", 0, 0.03, 16)
     sweeps = [
-        Sweep(None, ("g2netpl",), ("sspl:0.5",), (0,), epochs=3, watch_labels=watched)
+        Sweep(("g2netpl",), ("sspl:0.5",), (0,), epochs=3, watch_labels=watched)
         for watched in (True, False)
     ]
     watched, alone = (train_cell(sweep, cell, arrays) for sweep in sweeps)
@@ -103,16 +91,3 @@ def test_watching_changes_nothing():
     )
     for name, values in expected.items():
         assert watched["movement"][-1][name] == pytest.approx(values)
-
-
-def test_few_images_are_watched_if_there_are_many():
-    names = tuple(map(str, range(len(TRUTH))))
-    arrays = ArrayData(INPUTS, LabelTable(names, tuple("abcd"), TRUTH), None, None)
-    sweep = Sweep(None, ("g2netpl",), ("fspl",), (0,), epochs=1)
-    trainer = trainer_of(sweep, Cell("g2netpl", "fspl", 0, 0.03, 16), arrays)
-    trainer.fit()
-    records = []
-    for most in (None, 10):
-        watch(trainer, most)
-        records.append(trainer.state.history[-1]["watched"])
-    assert records[0] != records[1]

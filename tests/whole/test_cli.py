@@ -5,12 +5,11 @@ import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from feature_folders import write_folder
 
 from g2netpl import METHODS, RunConfig
-from g2netpl.cli import COMMANDS, main
+from g2netpl.cli import COMMANDS, CommandParser, main
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def cells_of(folder):
     return [json.loads(line) for line in (folder / "cells.jsonl").read_text().splitlines()]
 
 
-def test_help_of_every_command_names_each_flag_and_examples(capsys):
+def test_help_of_every_command_has_examples_and_few_flags(capsys):
     flags = {}
     for command in COMMANDS:
         with pytest.raises(SystemExit, match="0"):
@@ -35,10 +34,11 @@ def test_help_of_every_command_names_each_flag_and_examples(capsys):
         shown = capsys.readouterr().out
         assert shown.startswith(f"usage: g2netpl {command} ")
         assert shown.count("examples:") == 1
-        flags[command] = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE))
-    assert len(flags) <= 13
-    assert len(flags["train"] - {"--help"}) <= 38
-    assert sum(len(found - {"--help"}) for found in flags.values()) <= 178
+        flags[command] = CommandParser(command)._option_string_actions.keys() - {"-h", "--help"}
+        assert all(flag in shown for flag in flags[command])
+    assert len(flags) == 13
+    assert len(flags["train"]) <= 38
+    assert sum(map(len, flags.values())) <= 170
 
 
 def test_the_list_of_commands_is_quick():
@@ -65,24 +65,11 @@ def test_no_option_of_a_method_is_called_like_a_setting():
         assert not set(options) & set(RunConfig.model_fields), name
 
 
-def test_python_dash_m_works():
-    shown = subprocess.run(
-        [sys.executable, "-m", "g2netpl", "--version"], capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.startswith("g2netpl ")
-
-
 def test_methods_are_listed_with_their_options(capsys):
     assert main(["methods"]) == 0
     assert "g2netpl-paper" in capsys.readouterr().out
     assert main(["methods", "g2netpl"]) == 0
     assert "step_growth" in capsys.readouterr().out
-
-
-def test_flags_that_a_training_needs_are_named_as_flags(capsys):
-    for given, lacking in (([], "--labels and --output"), (["--labels", "a.csv"], "--output")):
-        assert main(["train", *given]) == 2
-        assert f"expected {lacking}; g2netpl train --help" in capsys.readouterr().err
 
 
 def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatch):
@@ -121,16 +108,6 @@ def test_overwrite_touches_only_what_is_ours(photos, tmp_path, capsys):
     assert capsys.readouterr().err == f"g2netpl: {mine}: {said}\n"
 
 
-def test_a_run_that_was_killed_before_it_saved_anything_is_to_be_begun_again(tmp_path, capsys):
-    (tmp_path / "run").mkdir()
-    assert main(["train", "--resume", "--output", str(tmp_path / "run")]) == 2
-    assert "run: no run folder (run.json is missing)" in capsys.readouterr().err
-    (tmp_path / "run" / ".lock").write_text("")
-    for command in (["train", "--resume", "--output"], ["report"]):
-        assert main([*command, str(tmp_path / "run")]) == 2
-        assert "nothing was saved there yet; run the command that" in capsys.readouterr().err
-
-
 def test_overwrite_loses_nothing_to_a_mistake(features, tmp_path, capsys):
     output = tmp_path / "out"
     arguments = ["--methods", "an", "--settings", "fspl"]
@@ -155,19 +132,6 @@ def test_overwrite_loses_nothing_to_a_mistake(features, tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_compare_without_negatives_chooses_nothing(features, tmp_path):
-    arrays = dict(np.load(features / "train.npz"))
-    arrays["labels"] = np.where(arrays["labels"] == 1, 1, -1).astype(np.int8)
-    np.savez(features / "train.npz", **arrays)
-    arguments = ["--methods", "an,g2netpl", "--settings", "own"]
-    assert compare(features, tmp_path / "out", *arguments) == 2  # truth is not to be had
-    assert compare(features, tmp_path / "out", *arguments, "--set", "expected_positives=1.2") == 0
-    row = json.loads((tmp_path / "out" / "results.json").read_text())[0]
-    assert row["validation_map"] is None
-    assert row["best_epoch"] == 2
-    assert row["test_map"] is not None
-
-
 def test_demo_is_a_comparison(tmp_path, monkeypatch, capsys, scenes):
     monkeypatch.setattr("g2netpl.experiments.data.make_scenes", lambda *_: scenes)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
@@ -186,57 +150,38 @@ def test_demo_is_a_comparison(tmp_path, monkeypatch, capsys, scenes):
     assert not re.search(r"(src|href|url)\s*[=(]\s*[\"']?(https?:)?//", page)  # loads nothing
 
 
-def test_a_command_that_is_misspelt_is_told_the_right_one(capsys):
-    assert main(["trian", "--labels", "labels.csv"]) == 2
-    said = "g2netpl: no command 'trian': did you mean 'train'? (see g2netpl --help)\n"
-    assert capsys.readouterr().err == said
-
-
-def test_a_required_flag_that_is_misspelt_is_told_the_right_one(capsys):
+def test_misspelt_and_missing_flags_get_a_hint(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["check", "--lables", "labels.csv"])
     assert "--lables; did you mean --labels?" in capsys.readouterr().err
     assert main(["check", "--images", "photos"]) == 2
     assert "expected --labels" in capsys.readouterr().err
+    assert main(["train", "--labels", "a.csv"]) == 2
+    assert "expected --output; g2netpl train --help" in capsys.readouterr().err
+    assert main(["trian", "--labels", "labels.csv"]) == 2
+    message = "g2netpl: no command 'trian': did you mean 'train'? (see g2netpl --help)\n"
+    assert capsys.readouterr().err == message
 
 
 BAD = {
+    "k of single labels": (
+        ["--single-label", "--expected-positives", "2"],
+        "expected_positives: 2, but with --single-label it is 1",
+    ),
     "a negative learning rate": (["--learning-rate", "-1"], "learning_rate: .*greater than 0"),
-    "no number": (["--learning-rate", "fast"], "learning_rate: .*got 'fast'"),
     "gamma above 1": (["--set", "gamma=1.5"], "gamma: .*less than or equal to 1"),
     "an unknown method": (["--method", "g2netp"], "did you mean 'g2netpl'"),
     "an unknown option": (["--set", "gamme=1"], "did you mean 'gamma'"),
     "an unknown flag": (["--learningrate", "1"], "did you mean --learning-rate\\? .*train --help"),
-    "an unknown setting": (["--setting", "fsp"], "did you mean 'fspl'"),
     "an unknown backbone": (["--backbone", "resnet5o"], "did you mean 'resnet50'"),
     "a missing label file": (["--labels", "none.csv"], "none.csv: no such label file"),
-    "labels elsewhere": (["--labels", "https://a.org/b.csv"], "an address that begins with s3"),
     "a missing image folder": (["--images", "none"], "none: no such image folder"),
-    "a missing config": (["--config", "none.toml"], "none.toml: No such file"),
     "a missing weights file": (["--weights", "none.safetensors"], "no such weights file"),
-    "bce without full labels": (["--method", "bce"], "needs full labels"),
-    "an expected number of 0": (["--expected-positives", "0"], "should be greater than 0"),
-    "another method's option": (
-        ["--set", "role.regulariser=1"],
-        "role.regulariser: no setting and no option of g2netpl",
-    ),
-    "an infinite learning rate": (["--learning-rate", "inf"], "finite"),
-    "a huge seed": (["--seed", "100000000000000000000"], "seed: .*less than"),
     "no form of k": (["--expected-positives", "many"], "number.* or .*'truth' or 'estimate'"),
     "an unknown optimizer": (["--set", "optimizer=LBFGS"], "unknown optimizer .LBFGS."),
     "set without a value": (["--set", "gamma"], "expected KEY=VALUE"),
-    "a huge hidden layer": (
-        ["--set", "hidden=99999999999"],
-        "hidden: .*less than or equal to 65536",
-    ),
-    "a huge image": (["--image-size", "200000"], "image_size: .*less than or equal to 8192"),
-    "a huge batch": (["--batch-size", "99999999999"], "batch_size: .*less than or equal"),
     "endless epochs": (["--epochs", "99999999999"], "epochs: .*less than or equal to 1000000"),
-    "endless first epochs": (["--set", "linear_epochs=99999999999"], "linear_epochs: .*less than"),
-    "a crowd of processes": (["--workers", "99999999999"], "workers: .*less than or equal to 512"),
-    "a number that is empty": (["--epochs", ""], "epochs: .*valid integer"),
     "a path with a NUL": (["--output", "a\0b"], "output: must be a path"),
-    "zero epochs": (["--epochs", "0"], "epochs: .*greater than or equal to 1"),
     "an unknown mode": (["--mode", "quick"], "'full', 'partial', .*'lp-ft' or 'auto'"),
 }
 
@@ -263,8 +208,6 @@ def test_bad_input_is_one_line_and_exit_code_2(case, photos, tmp_path, capsys):
         (["--methods", "bce", "--settings", "fspl"], "method bce needs full labels"),
         (["--methods", "an,an", "--settings", "fspl"], "names something twice"),
         (["--methods", "ann", "--settings", "fspl"], "did you mean 'an'"),
-        (["--methods", "an", "--settings", "fspl", "--learning-rates", "0"], "greater than 0"),
-        (["--methods", "an", "--settings", "fspl", "--batch-sizes", "x"], "list of ints"),
         (["--methods", "an", "--settings", "fspl", "--set", "smoothing=0"], "no such setting"),
         (
             ["--methods", "an", "--settings", "fspl", "--set", "expected_positives=x"],
@@ -272,15 +215,6 @@ def test_bad_input_is_one_line_and_exit_code_2(case, photos, tmp_path, capsys):
         ),
         (["--methods", "epr:regulariser", "--settings", "fspl"], "expected key=value"),
         (["--methods", "an", "--settings", "fspl", "--seeds=-1"], "seed: input should"),
-        (
-            ["--methods", "an", "--settings", "fspl", "--epochs=0"],
-            "epochs: input should",
-        ),
-        (["--methods", "epr:regulariser=-1", "--settings", "fspl"], "greater than or equal to 0"),
-        (
-            ["--methods", "an", "--settings", "fspl", "--batch-sizes=99999999999"],
-            "equal to 1048576",
-        ),
         (["--methods", "an", "--settings", "fspl", "--learning-rates="], "list of floats"),
     ],
 )
@@ -300,7 +234,6 @@ def test_bad_comparisons_are_one_line(features, tmp_path, capsys, more, message)
             'labels = 3\nimages = "a"\noutput = "b"\n',
             "labels: must be a path, or a list of them, got 3",
         ),
-        ("labels = []\n", r"labels: must be a path, or a list of them, got \[\]"),
         ('images = "a"\noutput = "b"\n', "labels: required"),
         ("labels = [\n", "not valid TOML"),
         ('options = "x"\n', "expected a table"),

@@ -5,7 +5,6 @@ import json
 import os
 
 import pytest
-from review_runs import small_run as small_review
 from test_review_security import DECIDE, STATE, Server, good
 
 from g2netpl.cli import main
@@ -43,11 +42,10 @@ def contents(folder):
 
 @pytest.mark.parametrize(
     ("target", "problem"),
-    [("labels.csv", quota), ("labels.json", full), ("labels.parquet", full), ("labels.xlsx", full)],
+    [("labels.csv", quota), ("labels.parquet", full)],
 )
 def test_label_files(photos, tmp_path, ends, target, problem):
-    format = ["--to", "coco"] if target.endswith("json") else []
-    command = ["convert", photos / "train.csv", tmp_path / target, *format, "--overwrite"]
+    command = ["convert", photos / "train.csv", tmp_path / target, "--overwrite"]
     assert main([str(each) for each in command]) == 0
     before = contents(tmp_path)
     code, said = ends(*command, problem=problem)
@@ -64,7 +62,6 @@ def test_label_files(photos, tmp_path, ends, target, problem):
         ["complete", "RUN", "--details", "OUT/long.csv"],
         ["complete", "RUN", "--output", "OUT/labels.csv"],
         ["predict", "RUN", "--images", "PHOTOS", "--output", "OUT/scores.csv"],
-        ["predict", "RUN", "--images", "PHOTOS", "--output", "OUT/scores.parquet"],
         ["review", "RUN", "--export", "OUT/reviewed.csv"],
         ["report", "RUN", "--output", "OUT/report.html"],
         ["export", "RUN", "--output", "OUT/bundle.onnx"],
@@ -91,13 +88,6 @@ def test_a_checkpoint(small_train, ends):
     assert code == 2
     assert "No space left on device" in said
     assert said.endswith("; make room and run the command again\n")
-
-
-def test_a_review_says_so_at_its_start(tmp_path, ends):
-    run = small_review(tmp_path)
-    code, said = ends("review", run, "--no-browser")
-    assert code == 2
-    assert f"{run / 'review.jsonl'}: No space left on device; " in said
 
 
 def test_an_answer_is_not_saved_and_the_page_stays(tmp_path, monkeypatch):

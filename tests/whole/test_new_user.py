@@ -14,7 +14,7 @@ from g2netpl.utils.errors import InputError
 
 @pytest.fixture
 def scans(tmp_path, scenes):
-    """Twenty pictures without an ending."""
+    """Twenty pictures."""
     folder = tmp_path / "scans"
     folder.mkdir()
     for row in range(20):
@@ -43,21 +43,14 @@ def training(arguments):
 
 
 def rows(tag, count):
-    return "".join(f"scan{row:02},{tag}\n" for row in range(count))
-
-
-def test_images_without_a_row_are_unlabelled(scans, capsys):
-    arguments = labels(scans, f"image,tags\n{rows('cat', 5)}scan05,dog\nscan06,dog\n")
-    out, _ = check(arguments, capsys)
-    assert f"13 images in {scans} not listed: unlabelled training images" in out
-    assert len(training(arguments).table) == 20
+    return "".join(f"scan{row:02}.png,{tag}\n" for row in range(count))
 
 
 def test_photos_of_kinds_that_are_not_read_are_told_once(scans, small_bundle, capsys):
     for name in ("IMG_1.jxl", "IMG_2.psd"):
         (scans / name).write_bytes(b"raw")
     told = f"skipped 2 unsupported photos in {scans} (.jxl 1, .psd 1): convert to JPEG"
-    arguments = labels(scans, "image,tags\nscan00,cat\nscan01,cat\nscan02,dog\nscan03,dog\n")
+    arguments = labels(scans, f"image,tags\n{rows('cat', 2)}scan02.png,dog\nscan03.png,dog\n")
     assert check(arguments, capsys)[0].count(told) == 1
     assert training(arguments).notes.count(told) == 1
     target = scans.parent / "scores.csv"
@@ -82,28 +75,13 @@ def test_one_class_without_negatives_is_told_and_refused_where_all_images_have_i
     assert says in check(arguments, capsys, 2)[0]
     with pytest.raises(InputError, match=says):
         training(arguments)
-    arguments = labels(scans, f"image,tags,absent\n{rows('cat,', 9)}scan09,,cat\n")
+    arguments = labels(scans, f"image,tags,absent\n{rows('cat,', 9)}scan09.png,,cat\n")
     assert "no negatives" not in check(arguments, capsys)[0]
 
 
-@pytest.mark.parametrize("word", ["Nothing", "n/a"])
-def test_a_tag_for_nothing_is_told(scans, capsys, word):
-    told = f"{word!r} is a class as any other, on 9 images; if it means that nothing is there,"
-    arguments = labels(scans, f"image,tags\n{rows(word, 9)}scan09,cat\nscan10,cat\n")
-    assert told in check(arguments, capsys)[0]
-    assert any(note.startswith(told) for note in training(arguments).notes)
-    assert told not in check([*arguments, "--single-label"], capsys)[0]
-
-
-def test_classes_with_one_image_are_named_in_one_line(scans, capsys):
-    lines = "".join(f"scan{row:02},c{row}\n" for row in range(7))
-    out, _ = check(labels(scans, f"image,tags\n{lines}scan08,cat\nscan09,cat\n"), capsys)
-    told = "only one labelled image (too few to learn): 'c0', 'c1', 'c2', 'c3', 'c4' and 2 more\n"
-    assert told in out
-
-
 def test_an_image_that_is_not_there_is_named(scans, capsys):
-    arguments = labels(scans, 'image,tags\nscan00,"cat\ndog"\nscan01,dog\nIMG_9999.jpg,cat\n')
+    text = 'image,tags\nscan00.png,"cat\ndog"\nscan01.png,dog\nIMG_9999.jpg,cat\n'
+    arguments = labels(scans, text)
     out, err = check(arguments, capsys, 2)
     assert f"labels.csv: image 'IMG_9999.jpg' is not in {scans}" in out
     assert err.count("\n") == 1
@@ -111,7 +89,7 @@ def test_an_image_that_is_not_there_is_named(scans, capsys):
 
 
 def test_a_mistake_is_shown_once_where_both_streams_come_to_one_screen(scans):
-    arguments = labels(scans, "image,cat\nscan00,1\nscan01,7\n")
+    arguments = labels(scans, "image,cat\nscan00.png,1\nscan01.png,7\n")
     command = [sys.executable, "-m", "g2netpl", "check", *arguments]
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     found = subprocess.run(command, check=False, **both)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from g2netpl import PartialLabelClassifier, RunConfig, read_labels, train
+from g2netpl import read_labels
 from g2netpl.cli import main
 
 COLOURS = {"greenfinch": (70, 160, 60), "robin": (200, 60, 40), "tit": (60, 110, 200)}
@@ -108,60 +108,3 @@ def test_complete_sorts_the_rest_into_a_table_that_train_reads(run, capsys):
     assert sum(row["added"] != "" for row in rows) == 6
     assert len(read_labels(run / "completed.csv")) == len(rows) == 42
     assert main(["complete", str(run)]) == 2  # it may have been changed by hand
-
-
-def test_the_report_shows_accuracy(run):
-    assert main(["report", str(run)]) == 0
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert "validation accuracy" in page
-    assert "<th" in page
-    assert "accuracy</th>" in page
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--expected-positives", "2"], "expected_positives: 2, but with --single-label it is 1"),
-        (
-            ["--thresholds", "precision:0.9"],
-            "with --single-label every image gets its most",
-        ),
-    ],
-)
-def test_what_contradicts_it_is_refused(birds, tmp_path, capsys, flags, words):
-    given = ["--labels", str(birds / "sorted"), "--output", str(tmp_path / "run"), *QUICK, *flags]
-    assert main(["train", *given, "--single-label"]) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_in_python_and_with_progress(birds, tmp_path, capsys):
-    keys = {
-        "labels": birds / "sorted",
-        "output": tmp_path / "run",
-        "single_label": True,
-        "epochs": 1,
-    }
-    keys |= {"backbone": "tiny", "image_size": 32, "workers": 0, "device": "cpu"}
-    found = train(RunConfig(**keys), progress=True)
-    assert "\nepoch 1 of 1: cost " in capsys.readouterr().out
-    assert found.config.single_label
-    assert found.expected_positives == 1.0
-    assert found.thresholds.single_label
-    train(RunConfig(**keys), overwrite=True)
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("named", [0.3, 1.0])
-def test_the_estimator_names_one_class_each(named):
-    """Three well-parted clouds of points, some without a name."""
-    random = np.random.default_rng(1)
-    of = random.integers(0, 3, 150)
-    points = (np.eye(3)[of] * 4 + random.normal(0, 0.3, (150, 3))).astype(np.float32)
-    y = np.where((np.eye(3)[of] == 1) & (random.random((150, 1)) < named), 1, -1)
-    model = PartialLabelClassifier(single_label=True, epochs=8, learning_rate=0.05).fit(points, y)
-    assert model.expected_positives_ == 1.0
-    assert model.predict(points).tolist() == np.eye(3, dtype=int)[of].tolist()
-    assert model.predict_proba(points).sum(axis=1) == pytest.approx(np.ones(150), abs=1e-5)
-    y[0] = [1, 1, -1]
-    with pytest.raises(ValueError, match="image '0' has 2 positives"):
-        model.fit(points, y)

@@ -7,15 +7,13 @@ import shutil
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
 from g2netpl import load_run, read_labels
 from g2netpl.cli import main
-from g2netpl.labels.io import ReadOptions, tables, write_labels
+from g2netpl.labels.io import tables, write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.completion import complete_run, fill_in
-from g2netpl.runs.thresholds import Thresholds
+from g2netpl.runs.completion import complete_run
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
 QUICK += ["--device", "cpu", "--expected-positives", "2.3"]
@@ -151,50 +149,6 @@ def test_complete_fills_every_unknown_label_and_names_its_source(finished, tmp_p
     assert f"≥ 0.5 {len(high):6,} " in shown
 
 
-def test_complete_leaves_uncertain_labels_unknown(finished, tmp_path):
-    confident, details = tmp_path / "sure.csv", tmp_path / "long.csv"
-    run = str(finished / "run")
-    assert main(["complete", run, "--output", str(confident), "--confidence", "0.75"]) == 0
-    assert main(["complete", run, "--details", str(details)]) == 0
-    scores = np.array([float(row["score"]) for row in rows_of(details)])
-    values = read_labels(confident).values.ravel()
-    known = read_labels(finished / "labels.csv").values.ravel() != -1
-    decisions = json.loads((finished / "run" / "decisions.json").read_text())
-    logits = np.load(finished / "run" / "logits.npy").astype(float).ravel()
-    predicted = expit(logits / decisions["temperature"] + decisions["shift"])
-    predicted[known] = scores[known]  # what was observed needs no second opinion
-    for side, value in ((1, 1), (-1, 0)):
-        both = (side * (scores - 0.5) > 0.2501) & (side * (predicted - 0.5) > 0.2501)
-        assert (values[both] == value).all()
-    uncertain = np.abs(scores - 0.5) < 0.2499
-    assert (values[uncertain] == -1).all()
-    assert 0 < uncertain.sum() < 600
-    assert main(["complete", run, "--output", "x.csv", "--confidence", "0.2"]) == 2
-
-
-def test_a_label_is_confident_if_pseudo_label_and_prediction_are():
-    """k is the pseudo-labels' sum, so their calibration moves nothing, nor does that of the plain.
-
-    Predictions are kept in half precision as well; only pseudo-labels are compared with those.
-    """
-    observed = LabelTable(("a", "b"), ("w", "x", "y", "z"), [[-1, -1, -1, 1], [-1, -1, -1, -1]])
-    soft = np.array([[0.95, 0.95, 0.04, 1.0], [0.05, 0.5, 0.92, 0.97]], dtype=np.float32)
-    predicted = np.array([[0.93, 0.4, 0.03, 0.1], [0.6, 0.99, 0.91, 0.02]], dtype=np.float32)
-    plain = Thresholds(thresholds=(0.5,) * 4, rule="f1", basis="nothing")
-    given = (observed, np.array([True, True]), soft, plain, float(soft.sum() / 2), 0.9)
-    assert fill_in(*given, predicted).values.tolist() == [[1, -1, 0, 1], [-1, -1, 1, -1]]
-    assert fill_in(*given).values.tolist() == [[1, 1, 0, 1], [0, -1, 1, 1]]
-    observed, plain = (
-        LabelTable(("a",), ("w", "x"), [[-1, -1]]),
-        Thresholds(thresholds=(0.5,) * 2, rule="f1", basis=""),
-    )
-    raw = np.array([[0.9001, 0.05]], dtype=np.float32)
-    kept = raw.astype(np.float16).astype(np.float32)
-    assert kept[0, 0] < 0.9 < raw[0, 0]
-    held_out = (observed, np.array([False]), raw, plain, 1.0, 0.9, kept)
-    assert fill_in(*held_out).values.tolist() == [[1, 0]]
-
-
 def test_complete_writes_predictions_for_label_studio(finished, tmp_path):
     out = tmp_path / "tasks.json"
     run = ["complete", str(finished / "run"), "--output", str(out), "--to", "label-studio"]
@@ -208,60 +162,6 @@ def test_complete_writes_predictions_for_label_studio(finished, tmp_path):
     again = read_labels(out)  # predictions of models are no observations
     columns = [observed.classes.index(name) for name in again.classes]
     assert again.values.tolist() == observed.values[:, columns].tolist()
-
-
-def test_held_out_images_are_predicted(folder):
-    full = read_labels(folder / "truth.csv")
-    write_labels(observe(full, Setting.parse("known:0.7"), 0), folder / "both.csv")
-    assert train(folder, "--validation", "0.4", *LISTED, labels="both.csv") == 0
-    assert main(["complete", str(folder / "run"), "--details", str(folder / "out.csv")]) == 0
-    rows = rows_of(folder / "out.csv")
-    held_out = {row["image"] for row in rows if row["source"] == "predicted"}
-    assert 20 <= len(held_out) <= 24  # two may be known in full
-    assert not held_out & {row["image"] for row in rows if row["source"] == "soft"}
-    decisions = json.loads((folder / "run" / "decisions.json").read_text())
-    assert (decisions["rule"], decisions["basis"]) == ("f1", "24 validation images")
-
-
-def test_images_that_are_not_listed_are_unlabelled_training_images(folder, capsys):
-    assert train(folder, "--overwrite") == 0
-    shown = capsys.readouterr().out
-    assert "20 images of" in shown
-    assert "unlabelled training images" in shown
-    assert len(load_run(folder / "run").observed()) == 80
-    # those of the test file are not trained on, and only_listed leaves out all of them
-    for more in (["--test-labels", folder / "test.csv"], LISTED):
-        assert train(folder, "--overwrite", *more) == 0
-        assert len(load_run(folder / "run").observed()) == 60
-    (folder / "few.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,0,1\n")
-    more = ["--set", f"unlabelled={folder / 'photos'}", "--expected-positives", 1, "--overwrite"]
-    assert train(folder, *more, labels="few.csv") == 2
-    assert "none that is not used already" in capsys.readouterr().err
-    assert train(folder, *more, *LISTED, labels="few.csv") == 0
-    assert "78 unlabelled training images" in capsys.readouterr().out
-
-
-def test_a_folder_per_class_and_a_folder_of_unlabelled_images(folder, capsys):
-    classes = folder / "by-class"
-    table = read_labels(folder / "truth.csv")
-    for row in range(40):
-        name = table.classes[int(np.argmax(table.values[row]))]
-        (classes / name).mkdir(parents=True, exist_ok=True)
-        shutil.copy(folder / "photos" / table.images[row], classes / name / f"{row}.png")
-    shutil.copy(folder / "photos" / "train-00050.png", classes / "loose.png")
-    (folder / "more").mkdir()
-    for row in range(51, 60):
-        shutil.copy(folder / "photos" / table.images[row], folder / "more" / f"{row}.png")
-    more = ["--labels", str(classes), "--set", f"unlabelled={folder / 'more'}"]
-    assert main(["train", *more, "--output", str(folder / "run"), *QUICK]) == 0
-    shown = capsys.readouterr().out
-    assert "1 image of" in shown
-    assert "9 unlabelled training images from" in shown
-    observed = load_run(folder / "run").observed()
-    assert len(observed) == 50
-    assert observed.images[-1] == "more/59.png"
-    assert ((observed.values == 1).sum(axis=1) == [1] * 40 + [0] * 10).all()
-    assert (observed.values != 0).all()
 
 
 def test_missing_images_are_rejected_or_left_out(folder, capsys):
@@ -278,12 +178,11 @@ def test_missing_images_are_rejected_or_left_out(folder, capsys):
     assert "train-00003.png" not in load_run(folder / "run").observed().images
 
 
-@pytest.mark.parametrize("mode", ["linear", "full"])
-def test_an_unreadable_image_keeps_its_place_and_is_named(folder, mode, capsys):
+def test_an_unreadable_image_keeps_its_place_and_is_named(folder, capsys):
     broken = folder / "photos" / "train-00001.png"
     content = broken.read_bytes()
     broken.write_bytes(content[: len(content) // 2])  # readable by its header
-    more = ["--mode", mode, "--cache", folder / "cache", *LISTED, "--overwrite"]
+    more = ["--mode", "full", "--cache", folder / "cache", *LISTED, "--overwrite"]
     assert train(folder, *more) == 0
     assert f"left out: {broken}" in capsys.readouterr().out
     completed = load_run(folder / "run").soft_labels()
@@ -295,40 +194,6 @@ def test_an_unreadable_image_keeps_its_place_and_is_named(folder, mode, capsys):
     assert {row["value"] for row in rows if row["source"] == "unreadable"} == {""}
     assert train(folder, *more, "--max-unreadable", 0) == 2
     assert str(broken) in capsys.readouterr().err
-
-
-def test_check_counts_all_unreadable_images_and_its_advice_works(folder, capsys):
-    bad = [folder / "photos" / f"train-0000{number}.png" for number in range(1, 5)]
-    for path, held in zip(bad, (b"", b"no image", bad[3].read_bytes()[:-60]), strict=False):
-        path.write_bytes(held)
-    bad.pop().unlink()  # not there at all
-    assert check(folder) == 2
-    assert capsys.readouterr().err.endswith("or give --max-unreadable 3\n")
-    more = ["--mode", "full", "--cache", folder / "cache", "--set", "missing=leave-out"]
-    for most in ([], ["--max-unreadable", 2]):
-        assert train(folder, *more, *most) == 2
-        error = capsys.readouterr().err
-        assert f"images cannot be read, --max-unreadable allows {2 if most else 1}: " in error
-        assert error.endswith("or give --max-unreadable as many as g2netpl check finds\n")
-    # in the middle of an epoch there is a run already
-    assert train(folder, *more, "--max-unreadable", 3, "--overwrite") == 0
-
-
-def test_formats_and_their_options_reach_the_training(folder, capsys):
-    table = read_labels(folder / "truth.csv")
-    tags = LabelTable(table.images, table.classes, np.where(table.values == 1, 1, -1))
-    write_labels(tags, folder / "tags.csv", "tags")
-    (folder / "tags.csv").write_text((folder / "tags.csv").read_text().replace(";", "/"))
-    more = [*LISTED, "--overwrite", "--set", "separator=/"]
-    assert train(folder, *more, "--set", "absent=negative", labels="tags.csv") == 0
-    assert load_run(folder / "run").observed().is_complete
-    assert train(folder, *more, labels="tags.csv") == 0
-    why = "no class has both a positive and a negative among the held-out images"
-    assert why in capsys.readouterr().out
-    (folder / "classes.txt").write_text("\n".join(table.classes[:-1]))
-    known = ["--set", f"classes={folder / 'classes.txt'}"]
-    assert train(folder, *more, *known, labels="tags.csv") == 2
-    assert "unknown class 'nine'" in capsys.readouterr().err
 
 
 def test_check_finds_everything_in_one_pass(folder, capsys):
@@ -365,28 +230,6 @@ def test_check_finds_everything_in_one_pass(folder, capsys):
     ):
         assert line in out
     assert len(rows_of(issues)) == 33
-
-
-def test_check_rejects_what_a_training_would(folder, capsys):
-    odd, labels = folder / "odd.csv", str(folder / "labels.csv")
-    for rows, said in (
-        ("train-00000.png,0,\ntrain-00001.png,0,0\n", "no positive label"),
-        ("train-00000.png,1,\n", "expected at least 2 images, got 1"),
-    ):
-        odd.write_text(f"image,a,b\n{rows}")
-        assert check(folder, labels="odd.csv") == 2
-        assert said in capsys.readouterr().out
-    before = (folder / "labels.csv").read_text()
-    assert check(folder, "--output", labels) == 2
-    assert check(folder, "--output", labels, "--overwrite") == 2
-    assert (folder / "labels.csv").read_text() == before
-    odd.write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,0,1\n")
-    assert check(folder, labels="odd.csv") == 0
-    for name in ("x.png", "y.png"):  # images that nobody listed are trained on too
-        (folder / "photos" / name).write_text("no image")
-    assert check(folder, labels="odd.csv") == 2
-    assert train(folder, "--expected-positives", 1, labels="odd.csv") == 2
-    assert capsys.readouterr().err.count("y.png") == 1
 
 
 def test_a_training_shows_how_to_look_at_it_and_why_no_epoch_is_chosen(folder, capsys):
@@ -432,15 +275,6 @@ def test_images_of_both_files_are_not_trained_on(folder, capsys):
     assert "all positives are in the validation file, too" in capsys.readouterr().err
 
 
-def test_images_of_training_and_test_are_rejected_unless_allowed(folder, capsys):
-    more = ["--test-labels", folder / "truth.csv", *LISTED]
-    assert train(folder, *more, labels="truth.csv") == 2
-    assert "60 images also trained on, the first 'train-00000.png'" in capsys.readouterr().err
-    assert not (folder / "run").exists()
-    assert train(folder, *more, "--set", "overlap=allow", labels="truth.csv") == 0
-    assert "60 images also trained on" in capsys.readouterr().out
-
-
 def test_complete_touches_nothing_when_it_rejects(finished, tmp_path, capsys):
     there, new = tmp_path / "there.csv", tmp_path / "new.csv"
     there.write_text("mine")
@@ -463,32 +297,7 @@ def test_what_is_read_is_not_replaced(folder, capsys):
         assert main([*map(str, command), "--overwrite"]) == 2
         said = capsys.readouterr().err
         assert f"would replace {truth}, which is read; choose another name" in said
-    assert main(["convert", str(truth), str(folder / "photos")]) == 0  # photos/metadata.jsonl
-    again = ["convert", str(folder / "photos"), str(folder / "photos"), "--overwrite"]
-    assert main(again) == 2
-    assert "photos, which is read" in capsys.readouterr().err
     assert truth.read_bytes() == before
-
-
-def test_the_rule_of_the_thresholds_is_shown(folder, capsys):
-    more = [*LISTED, "--thresholds", "precision:0.9", "--overwrite"]
-    assert train(folder, *more) == 0
-    out = capsys.readouterr().out
-    assert "thresholds: expected, by k = 2.30" in out
-    assert "(not precision:0.9: " in " ".join(out.split())
-    assert train(folder, *more, labels="truth.csv") == 0
-    out = capsys.readouterr().out
-    assert "thresholds: precision:0.9, by 12 validation images; " in out
-    rows, run = rows_of(folder / "run" / "classes.csv"), load_run(folder / "run")
-    assert [row["class"] for row in rows] == list(run.classes)
-    assert [row["decided by"] for row in rows] == list(run.thresholds.reasons)
-    truth = run.held_out["validation"].truth
-    assert [int(row["validation positives"]) for row in rows] == (truth == 1).sum(axis=0).tolist()
-    limits = [limit is None for limit in run.thresholds.per_class]
-    assert [row["threshold"] == "" for row in rows] == limits
-    confident = ["--output", str(folder / "sure.csv"), "--confidence", "0.9"]
-    assert main(["complete", str(folder / "run"), *confident]) == 0
-    assert "10 of 10 classes get no positives: precision 0.9 needs 29" in capsys.readouterr().out
 
 
 def test_classes_may_contain_the_separator_of_tags(folder, capsys):
@@ -501,8 +310,6 @@ def test_classes_may_contain_the_separator_of_tags(folder, capsys):
     assert main([*predict, str(folder / "tags.csv")]) == 0
     assert "labels are separated by '|'" in capsys.readouterr().out
     assert rows_of(folder / "tags.csv")[0]["labels"].split("|") == list(classes)
-    back = read_labels(folder / "tags.csv", options=ReadOptions(separator="|"))
-    assert set(back.classes) == set(classes)
     content = json.loads((folder / "run" / "run.json").read_text())
     content["classes"][0] = "labels"  # a column of the table
     (folder / "run" / "run.json").write_text(json.dumps(content))

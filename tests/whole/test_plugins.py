@@ -95,25 +95,17 @@ def test_a_configuration_cannot_name_a_program(own, tmp_path, capsys):
     assert not plugins.LOADED
 
 
-def test_methods_lists_them(own, capsys):
-    assert main(["methods", "--plugin", own]) == 0
-    shown = capsys.readouterr().out
-    assert "steady" in shown
-    assert "this example" in shown
-
-
 def compared(path, features, output, *more):
     words = f"--settings fspl --seeds 0,1 --epochs 1 --learning-rates 1e-2 --features {features}"
     command = ["compare", "--methods", "steady", *words.split(), "--output", str(output)]
     return main([*command, "--plugin", str(path), *more])
 
 
-@pytest.mark.parametrize("jobs", ["2"])
-def test_what_fails_in_a_plugin_is_no_bug_of_ours(features, tmp_path, capsys, jobs):
+def test_what_fails_in_a_plugin_is_no_bug_of_ours(features, tmp_path, capsys):
     path = tmp_path / "mine.py"
     text = EXAMPLE.read_text(encoding="utf-8")
     path.write_text(text.replace(LOSS, '        x = "a" + 1\n' + LOSS), encoding="utf-8")
-    assert compared(path, features, tmp_path / "out", "--jobs", jobs) == 2
+    assert compared(path, features, tmp_path / "out", "--jobs", "2") == 2
     said = capsys.readouterr().err
     line = 1 + [line.startswith(LOSS) for line in text.splitlines()].index(True)
     assert f"{path}:{line}: TypeError: can only concatenate" in said

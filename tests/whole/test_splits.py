@@ -76,15 +76,6 @@ def test_check_offers_groups_that_training_takes(album, tmp_path, capsys):
     assert "24 images in 12 groups, which no split divides" in data.notes
 
 
-def test_what_check_writes_is_not_overwritten(album, tmp_path, capsys):
-    groups = tmp_path / "groups.csv"
-    groups.write_text("mine")
-    assert run("check", album, "--groups-out", groups) == 2
-    assert run("check", album, "--groups-out", tmp_path / "x.csv", "--no-decode") == 2
-    assert "--groups-out: the images must be looked at" in capsys.readouterr().err
-    assert groups.read_text() == "mine"
-
-
 def test_check_looks_at_the_test_file_too(album, tmp_path, capsys):
     table = read_labels(album / "labels.csv")
     write_labels(table.take(np.arange(40)), album / "labels.csv")
@@ -104,39 +95,6 @@ def test_check_looks_at_the_test_file_too(album, tmp_path, capsys):
     assert run("check", album, *test, "--set", "overlap=allow") == 0
 
 
-def test_groups_are_a_column_a_file_or_folders(album):
-    table = read_labels(album / "labels.csv")
-    names = [f"g{number // 4}" for number in range(len(table))]
-    keys = {"labels": str(album / "grouped.csv"), "images": str(album), "only_listed": True}
-    write_labels(table.with_groups(names), album / "grouped.csv")
-    column, held = parts_of(**keys)
-    file = dict(keys, labels=str(album / "labels.csv"), groups=str(album / "grouped.csv"))
-    assert parts_of(**file)[1] == held
-    assert len(held) % 4 == 0
-    for name, group in zip(table.images, names, strict=True):
-        (album / group).mkdir(exist_ok=True)
-        shutil.copy(album / name, album / group / name)
-    moved = [f"{group}/{name}" for name, group in zip(table.images, names, strict=True)]
-    write_labels(LabelTable(moved, table.classes, table.values), album / "moved.csv")
-    folders, _ = parts_of(**dict(keys, labels=str(album / "moved.csv"), groups="folder"))
-    assert folders.held_out.tolist() == column.held_out.tolist()
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        ("nowhere.csv", "nowhere.csv: no such file; --groups takes a CSV file image,group, or fol"),
-        ("folder", "groups folder: no image of"),
-        ("other.csv", "no image of"),
-    ],
-)
-def test_groups_that_say_nothing_are_refused(album, tmp_path, capsys, monkeypatch, groups, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "other.csv").write_text("image,group\nx.png,1\n")
-    assert run("train", album, "--output", "run", "--groups", groups, *QUICK) == 2
-    assert message in capsys.readouterr().err
-
-
 def test_a_run_keeps_its_split(album, tmp_path, capsys):
     """Its configuration gives the same one again; groups that changed meanwhile are refused."""
     groups, first = tmp_path / "groups.csv", tmp_path / "first"
@@ -152,6 +110,3 @@ def test_a_run_keeps_its_split(album, tmp_path, capsys):
     capsys.readouterr()
     assert main(["train", "--resume", "--output", str(first)]) == 2
     assert "changed since the run began: the training labels" in capsys.readouterr().err
-
-
-TWO = ("train", "test")

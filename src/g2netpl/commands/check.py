@@ -1,4 +1,4 @@
-"""Check a label file and its images: everything that is wrong or unusual, in one pass.
+"""Check a label file and its images before training: all that is wrong or unusual, in one pass.
 
 examples:
   g2netpl check --labels labels.csv --images photos
@@ -8,7 +8,7 @@ examples:
 Near-duplicates (the same picture in another size or quality, neighbours of a series) are counted;
 --groups-out writes them as groups, which g2netpl train --groups keeps in one split.
 
-Exit code 0: ready to train. 2: training would be rejected, the reasons are shown.
+Exit code 0: ready to train. 2: g2netpl train would reject the data, for the reasons shown.
 """
 
 import argparse
@@ -24,23 +24,11 @@ from g2netpl.commands.flags import (
     checked,
 )
 from g2netpl.commands.writing import check_target, summary
-from g2netpl.images.check import (
-    Inspection,
-    by_kind,
-    inspect_files,
-    inspect_images,
-    inspect_labels,
-    write_issues,
-)
+from g2netpl.images import check as images
+from g2netpl.images.check import Inspection
 from g2netpl.images.duplicates import named_groups, near_duplicates
 from g2netpl.images.sources import find
-from g2netpl.labels.class_names import (
-    classifier_size,
-    imagenet_synsets,
-    match_names,
-    write_names,
-)
-from g2netpl.labels.class_names import summary as names_summary
+from g2netpl.labels import class_names
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import LabelFileError, image_folder, read_labels
 from g2netpl.labels.io.writing import write_rows
@@ -51,7 +39,7 @@ from g2netpl.utils.console import Console, shown
 from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.progress import Work
 
-_SHOWN = 20
+_FREQUENT, _EXAMPLES = 20, 5  # classes that are shown at each end, issues of each kind
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +49,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(group, ("max_unreadable", "backbone", "names", "workers"))
     add_settings_flags(group)
     group = parser.add_argument_group("output")
-    group.add_argument("--no-decode", action="store_true", help="do not decode the images")
+    group.add_argument("--no-decode", action="store_true", help="skip the decoding of images")
     group.add_argument("--output", metavar="FILE", help="CSV file of all issues")
     group.add_argument("--groups-out", metavar="FILE", help="CSV file of near-duplicates as groups")
     group.add_argument("--names-out", metavar="FILE", help="CSV file of what class names mean")
@@ -77,25 +65,25 @@ def run(flags: argparse.Namespace) -> None:
     for target in filter(None, (flags.output, flags.groups_out, flags.names_out)):
         check_target(target, (".csv",), flags.overwrite, read)
     if flags.groups_out is not None and flags.no_decode:
-        raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
+        raise InputError("--groups-out: needs the pictures; leave out --no-decode")
     if config.images is not None:
         find([], config.images)
-    found = _inspected(config)
+    found = _inspect(config)
     if found.table is not None:
-        with Work(console, "looking at images", len(found.table)) as work:
-            inspect_images(
+        with Work(console, "checking images", len(found.table)) as work:
+            images.inspect_images(
                 *(found, config.images, config.format, config.workers),
                 *(config.most_unreadable, work.advance),
                 decode=not flags.no_decode,
-                elsewhere=_elsewhere(config),
+                elsewhere=_paths_of_other_splits(config),
                 may_miss=config.missing == "leave-out",
             )
         _match_class_names(found, found.table.classes, config, flags.names_out)
     if found.hashes and not found.errors:
-        _look_for_duplicates(console, found, config, flags.groups_out)
+        _find_duplicates(console, found, config, flags.groups_out)
     _show(console, found)
     if flags.output is not None:
-        write_issues(found, flags.output)
+        images.write_issues(found, flags.output)
         console.print(f"all issues: {flags.output}")
     if found.errors:
         count = counted(len(found.errors), "error")
@@ -105,16 +93,16 @@ def run(flags: argparse.Namespace) -> None:
     console.print(f"Ready to train{unseen}.")
 
 
-def _inspected(config: RunConfig) -> Inspection:
-    """What the label files say, or else what is wrong in those that tell how to read them."""
+def _inspect(config: RunConfig) -> Inspection:
+    """Check the label files, or else report what is wrong in a file that says how to read them."""
     try:
         reading = config.reading()
     except LabelFileError as problem:
         return Inspection(config.labels, errors=list(problem.issues))
-    return inspect_labels(config.labels, config.format, reading)
+    return images.inspect_labels(config.labels, config.format, reading)
 
 
-def _elsewhere(config: RunConfig) -> set[str]:
+def _paths_of_other_splits(config: RunConfig) -> set[str]:
     """Paths of the images of the test and the validation file."""
     paths: set[str] = set()
     parts = ((config.test_labels, config.test_images), (config.validation_labels, None))
@@ -131,21 +119,21 @@ def _match_class_names(
     found: Inspection, classes: Sequence[str], config: RunConfig, target: str | None
 ) -> None:
     """Report which class names the backbone's ImageNet classifier knows; write what they mean."""
-    synsets = imagenet_synsets(classifier_size(config.backbone))
+    synsets = class_names.imagenet_synsets(class_names.classifier_size(config.backbone))
     if synsets:
-        matches = match_names(classes, synsets, config.names)
-        found.facts.append(names_summary(matches, synsets))
+        matches = class_names.match_names(classes, synsets, config.names)
+        found.facts.append(class_names.summary(matches, synsets))
         if target is not None:
-            write_names(target, matches)
+            class_names.write_names(target, matches)
             found.facts.append(f"what class names mean, for train --names: {target}")
     elif target is not None:
         raise InputError(f"--names-out: {config.backbone} has no ImageNet classifier")
 
 
-def _look_for_duplicates(
+def _find_duplicates(
     console: Console, found: Inspection, config: RunConfig, target: str | None
 ) -> None:
-    """Tell how many images look the same, and in how many parts of a training; write groups."""
+    """Report how many images look the same, and how many across splits; write groups."""
     try:
         data = read_training_data(config)
     except InputError as problem:
@@ -153,15 +141,15 @@ def _look_for_duplicates(
         found.refuse(where, "rejected by train", what)
         return
     others = [path for path, *_ in data.all_images if path not in found.hashes]
-    with Work(console, "looking at the other files' images", len(others)) as work:
-        for each in inspect_files(others, config.workers):
+    with Work(console, "checking images of other files", len(others)) as work:
+        for facts in images.inspect_files(others, config.workers):
             work.advance()
-            if each.problem is None:
-                found.hashes[each.path] = each.phash
-    seen = [each for each in data.all_images if each[0] in found.hashes]
-    paths, names, groups, parts = zip(*seen, strict=True)
+            if facts.problem is None:
+                found.hashes[facts.path] = facts.phash
+    seen = [image for image in data.all_images if image[0] in found.hashes]
+    paths, names, groups, splits = zip(*seen, strict=True)
     hashes = [found.hashes[path] for path in paths]
-    result = near_duplicates(hashes, parts, group_numbers(groups))
+    result = near_duplicates(hashes, splits, group_numbers(groups))
     hint = "; --groups-out FILE makes groups of them" if result.pairs and target is None else ""
     found.facts.append(
         f"near-duplicates: {counted(result.pairs, 'pair')}, {result.apart:,} in different splits "
@@ -177,25 +165,22 @@ def _look_for_duplicates(
 def _show(console: Console, found: Inspection) -> None:
     if found.table is not None:
         console.print(summary(found.table))
-        table = Table("class", "positive", "negative", "unknown", box=None, pad_edge=False)
-        for column in table.columns[1:]:
-            column.justify = "right"
+        table = Table("class", box=None, pad_edge=False)
+        for name in ("positive", "negative", "unknown"):
+            table.add_column(name, justify="right")
         ranked = sorted(found.classes, key=lambda count: -count.positive)
-        is_long = len(ranked) > 2 * _SHOWN
-        for count in ranked[:_SHOWN] + ranked[-_SHOWN:] if is_long else ranked:
-            numbers = (count.positive, count.negative, count.unknown)
-            table.add_row(shown(count.name), *(f"{number:,}" for number in numbers))
+        is_long = len(ranked) > 2 * _FREQUENT
+        for name, *numbers in ranked[:_FREQUENT] + ranked[-_FREQUENT:] if is_long else ranked:
+            table.add_row(shown(name), *(f"{number:,}" for number in numbers))
         console.print(table)
         if is_long:
-            console.print(f"({_SHOWN} most and least frequent of {len(ranked)} classes)")
+            console.print(f"({_FREQUENT} most and least frequent of {len(ranked)} classes)")
     for fact in found.facts:
         console.print(shown(fact))
     for severity, issues in (("error", found.errors), ("warning", found.warnings)):
-        left = _SHOWN
-        for kind, group in by_kind(issues).items():
+        for kind, group in images.by_kind(issues).items():
             console.print(f"{severity}: {kind}: {len(group):,}")
-            for issue in group[: min(left, 5)]:
+            for issue in group[:_EXAMPLES]:
                 console.print(shown(f"  {issue.where}: {issue.message}"))
-            left = max(left - 5, 0)
-            if len(group) > 5 or left == 0:
+            if len(group) > _EXAMPLES:
                 console.print("  … (--output FILE writes all)")

@@ -20,8 +20,8 @@ from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
 
 def add_engine_flag(parser: argparse._ActionsContainer) -> None:
     """Where the work is done."""
-    help = "where chunks are made; needs a folder as --output (here, ray; default: here)"
-    parser.add_argument("--engine", choices=("here", "ray"), default="here", help=help)
+    text = "here, or as tasks of Ray, which needs a folder as --output (default: here)"
+    parser.add_argument("--engine", choices=("here", "ray"), default="here", help=text)
 
 
 def is_folder(output: str) -> bool:
@@ -41,8 +41,6 @@ def check_output(flags: argparse.Namespace) -> None:
             )
     elif flags.overwrite and several:
         raise InputError("--overwrite: other processes may work there; rename the folder yourself")
-    elif os.path.lexists(flags.output) and not os.path.isdir(flags.output):
-        raise InputError(f"{flags.output}: not a folder")
 
 
 def interrupts(flags: argparse.Namespace) -> Interrupts:
@@ -57,11 +55,6 @@ def share(flags: argparse.Namespace) -> dict[str, Any]:
     return {"workers": 0 if is_alone else config.workers, "device": config.device}
 
 
-def own_chunks(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-    """The chunks that this process makes: every n-th under a launcher."""
-    return chunks[launched.rank() :: launched.size()]
-
-
 def make_all(
     flags: argparse.Namespace,
     console: Console,
@@ -70,13 +63,32 @@ def make_all(
     maker: ChunkMaker,
 ) -> Totals:
     """Make the results of all chunks, or of those of this process; print what is unreadable."""
-    totals = Totals()
+    totals, folder, writer = Totals(), Path(flags.output), None
+    mine = left = chunks
     if is_folder(flags.output):
-        _into_folder(flags, console, what, chunks, maker, totals)
-    else:
-        with Work(console, what, _count(chunks)) as work:
+        depends = {**maker.depends, "list of images": digest(chunks)}
+        writer = ChunkWriter.begin(folder, flags.command, depends, flags.overwrite)
+        mine = chunks[launched.rank() :: launched.size()]  # under a launcher
+        left = [chunk for chunk in mine if not writer.has(chunk.number)]
+        if len(left) < len(mine):
+            done = f"{len(mine) - len(left):,} of {len(mine):,} chunks"
+            console.print(f"resuming: {done} are there already")
+    total = _count(mine)
+    with Work(console, what, total, before=total - _count(left)) as work:
+        if writer is None:
             columns = _columns(maker, chunks, work, totals, flags.images)
-            write_columns(Path(flags.output), maker.kinds, columns)
+            write_columns(folder, maker.kinds, columns)
+        elif left and flags.engine == "ray":
+            for result in make_on_ray(writer, maker, left):
+                totals.add(result)
+                work.advance(result.counts["images"])
+        else:
+            for chunk in left:
+                result = maker.make(chunk, work.advance)
+                writer.write(result, maker.kinds)
+                totals.add(result)
+    if writer is not None and all(writer.has(chunk.number) for chunk in chunks):
+        remove_temporary(folder, ".parquet")
     for path in totals.unreadable:
         console.print(f"not readable, left empty: {shown(path)}")
     more = totals.counts["unread"] - len(totals.unreadable)
@@ -98,35 +110,3 @@ def _columns(
         yield result.columns
     if not totals.readable:
         raise InputError(f"{place}: none of the {_count(chunks):,} images can be read")
-
-
-def _into_folder(
-    flags: argparse.Namespace,
-    console: Console,
-    what: str,
-    chunks: Sequence[Chunk],
-    maker: ChunkMaker,
-    totals: Totals,
-) -> None:
-    """Make the chunks that are not complete yet."""
-    folder = Path(flags.output)
-    depends = {**maker.depends, "list of images": digest(chunks)}
-    writer = ChunkWriter.begin(folder, flags.command, depends, flags.overwrite)
-    mine = own_chunks(chunks)
-    left = [chunk for chunk in mine if not writer.has(chunk.number)]
-    if len(left) < len(mine):
-        done = f"{len(mine) - len(left):,} of {len(mine):,} chunks"
-        console.print(f"resuming: {done} are there already")
-    total = _count(mine)
-    with Work(console, what, total, before=total - _count(left)) as work:
-        if left and flags.engine == "ray":
-            for result in make_on_ray(writer, maker, left):
-                totals.add(result)
-                work.advance(result.counts["images"])
-        else:
-            for chunk in left:
-                result = maker.make(chunk, work.advance)
-                writer.write(result, maker.kinds)
-                totals.add(result)
-    if all(writer.has(chunk.number) for chunk in chunks):
-        remove_temporary(folder, ".parquet")

@@ -19,20 +19,13 @@ methods, settings or seeds added behind the others. A diverged run is noted and 
 """
 
 import argparse
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from g2netpl.commands.flags import (
-    add_config_flags,
-    add_overwrite_flag,
-    add_plugin_flag,
-    add_settings_flags,
-    split_list,
-)
-from g2netpl.commands.grid import add_grid_flags, begun, grid_of, grid_settings, image_keys
-from g2netpl.experiments.cells import run_cells
-from g2netpl.experiments.data import Data, PhotoData, find_dataset, load_array_data
+from g2netpl.commands.flags import add_config_flags, split_list
+from g2netpl.commands.grid import add_grid_flags, begun, grid_settings, image_keys, sweep_of
+from g2netpl.experiments.cells import run_sweep
+from g2netpl.experiments.data import ArrayData, Data, find_dataset, load_array_data
 from g2netpl.experiments.statistics import differences
 from g2netpl.experiments.sweep import (
     CELLS,
@@ -41,11 +34,11 @@ from g2netpl.experiments.sweep import (
     check_some_trained,
     choose,
     read_cells,
-    run_sweep,
 )
 from g2netpl.reports.comparison import write_comparison_report
 from g2netpl.reports.tables import results_table, shown_method, summarise
 from g2netpl.runs.config import RunConfig
+from g2netpl.runs.prior import find_prior
 from g2netpl.runs.records import Result
 from g2netpl.runs.train_config import USUAL_EPOCHS
 from g2netpl.utils.console import Console
@@ -58,39 +51,35 @@ _KEPT = (*Result.__annotations__, "cf1", "of1", "diverged")  # in results.json
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("data")
+    group = parser.add_argument_group("data (default: the built-in scenes)")
     data = group.add_mutually_exclusive_group()
     data.add_argument("--features", metavar="FOLDER", help="folder of g2netpl features")
     add_config_flags(data, ("labels",))
     add_config_flags(group, ("images", "test_labels"))
-    group = parser.add_argument_group("grid")
-    methods = "names, with changed options if needed: an,epr:regulariser=0.1,gr:slope=(0,2)"
+    epochs = f"epochs (default: {USUAL_EPOCHS})"
+    mode = "trained layers: linear, partial, lp-ft or full (default: full)"
+    rates, batches = "1e-3,3e-4; images 3e-4,1e-4", "64; images 16"
+    group = add_grid_flags(parser, rates, batches, epochs=epochs, mode=mode)
+    methods = "methods, with options if needed, such as an,epr:regulariser=0.1,gr:slope=(0,2)"
     group.add_argument("--methods", required=True, help=methods)
-    settings = "labels to hide: full,fspl,sspl:0.2,positives:1+1,known:0.1,biased:frequency"
+    settings = "labels to hide, such as full,fspl,sspl:0.2,positives:1+1,known:0.1"
     group.add_argument("--settings", required=True, help=settings)
-    usual = {"epochs": USUAL_EPOCHS, "mode": "full"}
-    add_grid_flags(group, usual, "1e-3,3e-4; images 3e-4,1e-4", "64; images 16")
     add_config_flags(group, ("prior",))
-    add_plugin_flag(group)
-    group = parser.add_argument_group("run")
-    add_config_flags(group, ("output",), required=("output",))
-    add_settings_flags(group)
-    add_overwrite_flag(group, is_folder=True)
 
 
 @stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Train what is missing, write the files, print the table."""
     given, config = grid_settings(flags, {"epochs": USUAL_EPOCHS})
-    data, console, folder = _data(flags, given, config), Console(), Path(flags.output)
-    prior = data.prior(config)
+    data, console = _data(flags, given, config), Console()
+    named = config.model_copy(update={"backbone": data.keys.get("backbone", config.backbone)})
+    prior = find_prior(named, data.tables[0].classes, data.build_backbone(named))
     sweep = _sweep(flags, config, prior.kind)
-    lines = [f"note: {name} has no main weight to search" for name in sweep.without_weights()]
-    lines += [*data.check(sweep), f"prior: {prior.kind} ({prior.reason})"]
+    sweep.check(data)
+    lines = [*data.notes(), f"prior: {prior.kind} ({prior.reason})"]
     with begun(flags, given, config, data.fingerprints):
-        for line in lines:
-            console.print(line)
-        compare([sweep], data, folder, flags.jobs, console)
+        console.print("\n".join(lines))
+        compare([sweep], data, Path(flags.output), flags.jobs, console)
 
 
 def compare(
@@ -100,8 +89,7 @@ def compare(
     rows, count = list[Row](), sum(len(sweep.all_cells()) for sweep in sweeps)
     with Work(console, "runs", count, len(read_cells(folder / CELLS))) as work:
         for sweep in sweeps:
-            train = partial(run_cells, sweep, data, jobs=jobs, work=work, folder=folder)
-            rows += run_sweep(sweep, folder, train, work)
+            rows += run_sweep(sweep, data, folder, jobs, work)
     check_some_trained(rows)
     chosen = choose(rows)
     results = [{key: row[key] for key in _KEPT if key in row} for row in chosen]
@@ -127,26 +115,26 @@ def _sweep(flags: argparse.Namespace, config: RunConfig, prior: str) -> Sweep:
     methods = split_list("--methods", flags.methods, str)
     suffix = {"names": ":prior=names", "scores": ":prior=file", "none": ""}[prior]
     deep = flags.labels is not None and config.mode != "linear"
-    usual = ((3e-4, 1e-4), (16,)) if deep else ((1e-3, 3e-4), (64,))
-    return Sweep(
-        features=flags.features,
+    return sweep_of(
+        flags,
+        config,
+        (3e-4, 1e-4) if deep else (1e-3, 3e-4),
+        (16,) if deep else (64,),
         methods=tuple(name if ":prior=" in name else name + suffix for name in methods),
         settings=split_list("--settings", flags.settings, str),
-        epochs=config.epochs or USUAL_EPOCHS,
         prior=config.prior if prior == "scores" else "none",
         names=config.names,
-        **grid_of(flags, config, *usual),
     )
 
 
 def _data(flags: argparse.Namespace, given: dict[str, Any], config: RunConfig) -> Data:
     """The data of all runs."""
     keys = image_keys(given, config)
-    if flags.labels is None:
-        for name in keys:
-            raise InputError(f"{name.replace('_', '-')}: only for images, with --labels")
-        return load_array_data(flags.features)
-    dataset = find_dataset(config.labels, keys.pop("test_labels", None), keys.pop("images", None))
-    if dataset.kind != "images":
-        raise InputError(f"{dataset.root}: a features folder; give it as --features")
-    return PhotoData(dataset, {"mode": "full", **keys})
+    if flags.labels is not None:
+        data = find_dataset(config.labels, config.test_labels, config.images, keys)
+        if isinstance(data, ArrayData):
+            raise InputError(f"{data.folder}: a features folder; give it as --features")
+        return data
+    for name in [*keys, *({"images", "test_labels"} & given.keys())]:
+        raise InputError(f"{name.replace('_', '-')}: only for images, with --labels")
+    return load_array_data(flags.features)

@@ -6,29 +6,26 @@ examples:
   g2netpl complete runs/first --labels all.csv --images archive --output completed/
   g2netpl complete --scores tagger.csv --labels tags.csv --output completed.csv
 
-Without --output, completed.csv in the run folder gets a row per image with all its labels as tags,
-and in `added` those that are new. A run that was trained on one CSV file, workbook or Parquet file
-also writes it again, as NAME-completed in the run folder: the same columns, ids and order, with the
-labels filled in. --output is a label file in any format. For Label Studio it has tasks with
-predictions, for photo-tags it is the folder of the photos, and tags go into sidecars next to them.
-
+Without --output, completed.csv in the run folder gets a row per image: all its labels as tags, and
+in `added` the new ones. A run of one CSV file, workbook or Parquet file also gets NAME-completed:
+the same columns and order, with the labels filled in. With --output a label file in any format is
+written; for photo-tags it is the folder of the photos, and tags go into sidecars next to them.
 --details is a table with a row per image and class: value (1, 0 or empty), score, and source:
-observed (as in your file), soft (the pseudo-label), predicted (by the network), unreadable.
+observed, soft (the pseudo-label), predicted (by the network) or unreadable.
 
 How labels are decided depends on the run, and the command prints it:
   annotation sampled (tags)      by the network: present if its probability is 0.5 or more
   --thresholds precision:P       by the network, so that P of what is added is right on validation
   --single-label                 by the network: the most probable class
-  else                           training images by their pseudo-labels of the last epoch, so that
-                                 the expected positives per image come out; held-out images by the
-                                 network, at the thresholds of the run
-With --confidence P, at least P of the positives that are added are right, and of the negatives, by
+  else                           training images by their pseudo-labels, so that the expected
+                                 positives per image come out; others by the run's thresholds
+With --confidence P, at least P of the added positives are right, and of the added negatives, by
 validation labels with positives and negatives. Without these, a label needs probability P, which
 guarantees nothing.
 
 With --labels another label file of any size is completed: known labels stay, the others are
-predicted. --output has a row per image and a column per class. A folder is written in chunks; an
-interrupted command resumes when it is given again; torchrun or Ray share the chunks.
+predicted. --output gets a row per image and a column per class. A folder is written in chunks; the
+same command again resumes; torchrun or Ray share the chunks.
 
 With --scores, any tagger's scores take the place of RUN: a CSV or Parquet file with a row per image
 and a column per class. The tagger must not have been trained on these labels.
@@ -41,50 +38,24 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from g2netpl.commands.chunks import (
-    add_engine_flag,
-    check_output,
-    interrupts,
-    make_all,
-    share,
-)
+from g2netpl.commands import chunks, writing
 from g2netpl.commands.flags import (
     add_config_flags,
     add_overwrite_flag,
     add_set_flag,
     checked,
+    reject_flags,
 )
-from g2netpl.commands.writing import (
-    ENDINGS,
-    PHOTO_TAGS,
-    add_writing_flags,
-    check_target,
-    summary,
-    write_table,
-    written,
-)
+from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table, written
+from g2netpl.labels import io
 from g2netpl.labels.files import each_file
-from g2netpl.labels.io import (
-    FORMATS,
-    find_format,
-    find_writer,
-    label_studio,
-    read_labels,
-    read_matching,
-)
-from g2netpl.labels.io.sheets import complete_sheet, completed_name, is_sheet
+from g2netpl.labels.io import label_studio, sheets
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import LabelTable
+from g2netpl.runs import completion
 from g2netpl.runs.answers import apply_decisions, read_decisions
 from g2netpl.runs.chunks import ImageFinder, cut
-from g2netpl.runs.completion import (
-    Completed,
-    complete,
-    complete_run,
-    confident_of_run,
-    thresholds_of_unknown,
-    write_completed,
-)
+from g2netpl.runs.completion import Completed
 from g2netpl.runs.predicting import Completer, write_tags
 from g2netpl.runs.prior import read_scores
 from g2netpl.runs.records import COMPLETED
@@ -93,23 +64,24 @@ from g2netpl.runs.thresholds import ConfidentThresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
 from g2netpl.utils.errors import InputError
-from g2netpl.utils.files import writing
+from g2netpl.utils.files import writing as writing_to
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", nargs="?", help="run folder of g2netpl train")
     add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
-    add_writing_flags(parser, "--output")
+    writing.add_writing_flags(parser, "--output")
     add("--details", metavar="FILE", help="table of all labels with score and source to write")
     level = "fraction of the added labels that must be right (default: all are filled in)"
     add("--confidence", type=float, metavar="P", help=level)
     add_overwrite_flag(parser)
     group = parser.add_argument_group("another label file")
-    add_config_flags(group, ("labels", "images"))
-    scores = "scores of another tagger to complete --labels by, instead of RUN (image x class)"
+    labels = "label file to complete; may be repeated"
+    add_config_flags(group, ("labels", "images"), labels=labels, images="folder of its images")
+    scores = "scores of another tagger, instead of RUN"
     group.add_argument("--scores", metavar="FILE", help=scores)
-    add_engine_flag(group)
+    chunks.add_engine_flag(group)
     add_set_flag(group)
 
 
@@ -119,28 +91,38 @@ def run(flags: argparse.Namespace) -> None:
     if level is not None and not 0.5 <= level < 1:
         raise InputError(f"--confidence: must be at least 0.5 and less than 1, got {level:g}")
     if flags.scores is not None:
+        reject_flags(flags, "images details engine", "does not go with --scores")
+        if flags.labels is None or flags.output is None or flags.run is not None:
+            raise InputError("--scores: needs --labels and --output, and no RUN")
         _complete_by_scores(flags)
-        return
-    if flags.run is None:
+    elif flags.run is None:
         raise InputError("complete: expected RUN, or --scores with --labels")
-    if flags.labels is None:
-        _complete(flags)
-        return
-    if flags.images is None or flags.output is None:
-        raise InputError("--labels: needs --images and --output")
-    if flags.details is not None or flags.dry_run:
-        raise InputError("--labels: --details and --dry-run do not go with it")
-    check_output(flags)
-    with interrupts(flags):
-        _complete_others(flags)
+    elif flags.labels is None:
+        reject_flags(flags, "images engine", "needs --labels")
+        if launched.size() > 1:
+            raise InputError("complete: works in several processes only with --labels")
+        _complete_run(flags)
+    else:
+        reject_flags(flags, "details dry_run", "does not go with --labels")
+        if flags.images is None or flags.output is None:
+            raise InputError("--labels: needs --images and --output")
+        chunks.check_output(flags)
+        with chunks.interrupts(flags):
+            _complete_others(flags)
 
 
-def _complete(flags: argparse.Namespace) -> None:
+def _complete_run(flags: argparse.Namespace) -> None:
     """Complete the labels that the run was trained on."""
     console = Console()
-    tags = _checked_target(flags)
+    by_default = (flags.details, flags.output) == (None, None)
+    tags = str(Path(flags.run) / COMPLETED) if by_default else None
+    for target in filter(None, (flags.details, tags)):
+        writing.check_target(target, writing.ENDINGS, flags.overwrite)
+    if flags.output is not None and flags.to != PHOTO_TAGS:
+        writing.check_target(flags.output, None, flags.overwrite)
+        io.find_writer(flags.output, flags.to)
     trained = load_run(flags.run)
-    completed = complete_run(trained, flags.confidence)
+    completed = completion.complete_run(trained, flags.confidence)
     lines = [str(completed), *_how_decided(completed, flags.confidence)]
     console.print("\n".join(lines))
     if tags is not None:
@@ -152,27 +134,12 @@ def _complete(flags: argparse.Namespace) -> None:
             console.print(line)
     if flags.details is not None:
         if not flags.dry_run:
-            write_completed(completed, flags.details)
+            completion.write_completed(completed, flags.details)
         console.print(written(flags.details, flags.dry_run))
     if flags.output is not None:
         for line in _write_output(trained, completed, flags):
             console.print(line)
         console.print(written(flags.output, flags.dry_run))
-
-
-def _checked_target(flags: argparse.Namespace) -> str | None:
-    """See that all may be written; the table of tags in the run folder, if no other is wanted."""
-    wanted = (flags.details, flags.output)
-    tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None) else None
-    if (flags.images, flags.engine) != (None, "here") or launched.size() > 1:
-        raise InputError("--images, --engine and several processes: go with --labels")
-    for target in filter(None, (flags.details, tags)):
-        check_target(target, ENDINGS, flags.overwrite)
-    if flags.output is not None and flags.to != PHOTO_TAGS:
-        endings = (".json",) if flags.to == "label-studio" else None
-        check_target(flags.output, endings, flags.overwrite)
-        find_writer(flags.output, flags.to)
-    return tags
 
 
 def _how_decided(completed: Completed, confidence: float | None) -> list[str]:
@@ -188,30 +155,6 @@ def _how_decided(completed: Completed, confidence: float | None) -> list[str]:
     ]
 
 
-def _complete_by_scores(flags: argparse.Namespace) -> None:
-    """Complete a label file by another tagger's scores."""
-    if flags.labels is None or flags.output is None or flags.run is not None:
-        raise InputError("--scores: needs --labels and --output, and no RUN")
-    if (flags.images, flags.details, flags.engine) != (None, None, "here"):
-        raise InputError("--scores: --images, --details and --engine do not go with it")
-    config = checked(flags)
-    table = read_labels(flags.labels, config.format, config.reading())
-    scores = read_scores(flags.scores, table.classes).scores
-    if scores.isna().all().any():
-        name = scores.columns[scores.isna().all()][0]
-        raise InputError(f"{flags.scores}: no scores for class {name!r}; leave it out of --labels")
-    known = [normalize_name(name) for name in table.images]
-    scores = scores.rename(index=match_known(scores.index, known, flags.scores))
-    table = table.with_unlabelled(scores.index.difference(known).tolist())
-    scores = scores.reindex([normalize_name(name) for name in table.images])
-    labels = pd.DataFrame(table.values, list(table.images), list(table.classes))
-    completed = complete(labels, scores.set_axis(labels.index), flags.confidence)
-    lines = [str(completed), *_how_decided(completed, flags.confidence)]
-    notes = write_table(completed.table, flags.output, flags, flags.labels)
-    lines += [*(f"note: {note}" for note in notes), written(flags.output, flags.dry_run)]
-    Console().print("\n".join(lines))
-
-
 def _write_output(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
     """Write the label file, or tags into photos; returns what is in it."""
     if flags.to == PHOTO_TAGS:
@@ -219,20 +162,20 @@ def _write_output(trained: Run, completed: Completed, flags: argparse.Namespace)
         reviewed = apply_decisions(completed.observed, decisions, single_label)
         table, guessed = completed.as_tags(reviewed)
         return write_table(table, flags.output, flags, guessed=guessed)
-    if find_writer(flags.output, flags.to) is FORMATS["label-studio"]:
-        return _propose(trained, completed, flags)
+    if io.find_writer(flags.output, flags.to) is io.FORMATS["label-studio"]:
+        return _write_predictions(trained, completed, flags)
     notes = write_table(completed.table, flags.output, flags)
     return [*(f"note: {note}" for note in notes), summary(completed.table)]
 
 
-def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
+def _write_predictions(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
     """Write known and predicted labels for Label Studio; returns what is in it."""
     first, *more = map(Path, each_file(trained.config.labels))
     has_tasks = not more and first.is_file()
-    has_tasks &= find_format(first, trained.config.format) is FORMATS["label-studio"]
+    has_tasks &= io.find_format(first, trained.config.format) is io.FORMATS["label-studio"]
     project, new, notes = first if has_tasks else None, completed.added(), list[str]()
     if not flags.dry_run:
-        with writing(flags.output):
+        with writing_to(flags.output):
             how = (new, completed.scores, trained.version, project)
             notes = label_studio.propose(completed.observed, Path(flags.output), *how)
     predicted = f"{new.sum():,} as predictions"
@@ -242,19 +185,40 @@ def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> l
 
 
 def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
-    """Write the user's own sheet with the tags completed; returns where."""
+    """Write the user's own sheet with the labels filled in; returns where."""
     config = trained.config
     first, *more = map(Path, each_file(config.labels))
-    if more or config.format not in (None, "csv", "tags", "xlsx", "parquet") or not is_sheet(first):
+    formats = (None, "csv", "tags", "xlsx", "parquet")
+    if more or config.format not in formats or not sheets.is_sheet(first):
         return []
-    target = completed_name(first, Path(flags.run))
+    target = sheets.completed_name(first, Path(flags.run))
     if flags.dry_run:
         return [written(target, dry_run=True)]
-    check_target(str(target), None, flags.overwrite, [first])
+    writing.check_target(str(target), None, flags.overwrite, [first])
     parts = (completed.table, completed.added(), target, completed.scores)
-    notes = complete_sheet(first, *parts, config.reading(config.images))
+    notes = sheets.complete_sheet(first, *parts, config.reading(config.images))
     text = f"{first} with the labels that were added: {target}"
     return [text, *(f"note: {note}" for note in notes)]
+
+
+def _complete_by_scores(flags: argparse.Namespace) -> None:
+    """Complete a label file by another tagger's scores."""
+    config = checked(flags)
+    table = io.read_labels(flags.labels, config.format, config.reading())
+    scores = read_scores(flags.scores, table.classes).scores
+    if scores.isna().all().any():
+        name = scores.columns[scores.isna().all()][0]
+        raise InputError(f"{flags.scores}: no scores for class {name!r}; leave it out of --labels")
+    known = [normalize_name(name) for name in table.images]
+    scores = scores.rename(index=match_known(scores.index, known, flags.scores))
+    table = table.with_unlabelled(scores.index.difference(known).tolist())
+    scores = scores.reindex([normalize_name(name) for name in table.images])
+    labels = pd.DataFrame(table.values, list(table.images), list(table.classes))
+    completed = completion.complete(labels, scores.set_axis(labels.index), flags.confidence)
+    lines = [str(completed), *_how_decided(completed, flags.confidence)]
+    notes = write_table(completed.table, flags.output, flags, flags.labels)
+    lines += [*(f"note: {note}" for note in notes), written(flags.output, flags.dry_run)]
+    Console().print("\n".join(lines))
 
 
 def _complete_others(flags: argparse.Namespace) -> None:
@@ -266,21 +230,21 @@ def _complete_others(flags: argparse.Namespace) -> None:
     same = LabelTable((), classes, np.zeros((0, len(classes))))
     single_label = config.single_label or trained.config.single_label
     reading = replace(config.reading(), single_label=single_label)
-    table = read_matching(flags.labels, same, config.format, reading)
+    table = io.read_matching(flags.labels, same, config.format, reading)
     level: ConfidentThresholds | float | None = flags.confidence
     if flags.confidence is not None:
-        level = confident_of_run(trained, flags.confidence, table.values) or flags.confidence
+        level = completion.confident_of_run(trained, flags.confidence, table.values) or level
     maker = Completer(
         name=flags.run,
         find=ImageFinder(flags.images),
         count=len(table),
-        of_unknown=thresholds_of_unknown(trained, table.values),
+        of_unknown=completion.thresholds_of_unknown(trained, table.values),
         k=trained.expected_positives,
         confidence=level,
-        **share(flags),
+        **chunks.share(flags),
     )
-    chunks = cut(table.images, known=table.values)
-    counts = make_all(flags, console, "completing", chunks, maker).counts
+    parts = cut(table.images, known=table.values)
+    counts = chunks.make_all(flags, console, "completing", parts, maker).counts
     unknown = counts["images"] * len(classes) - counts["known"]
     console.print(
         f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "

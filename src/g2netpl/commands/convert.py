@@ -42,8 +42,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("target", metavar="TARGET", help="label file to write, or folder to unpack")
     add_writing_flags(parser, "the target")
     add_overwrite_flag(parser)
-    reading = (*READ_BY, "single_label", "contradictions")
-    add_config_flags(parser, ("setting", "seed", "images", *reading))
+    keys = ("setting", "seed", "images", *READ_BY, "single_label", "contradictions")
+    add_config_flags(parser, keys, seed="seed of the hidden labels (default: 0)")
 
 
 def run(flags: argparse.Namespace) -> None:

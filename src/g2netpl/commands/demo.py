@@ -27,14 +27,14 @@ from g2netpl.utils.signals import AGAIN, stoppable
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     text = "folder to write (default: runs/demo)"
-    parser.add_argument("--output", default="runs/demo", help=text)
+    parser.add_argument("--output", metavar="FOLDER", default="runs/demo", help=text)
     add_overwrite_flag(parser, is_folder=True)
 
 
 @stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write the report."""
-    common: dict[str, Any] = {"features": None, "seeds": (0,), "learning_rates": (3e-3,)}
+    common: dict[str, Any] = {"seeds": (0,), "learning_rates": (3e-3,)}
     common |= {"batch_sizes": (32,), "epochs": 12, "watch_labels": True}
     methods, settings = ("an", "wan", "epr", "role", "g2netpl"), ("fspl", "sspl:0.2")
     sweeps = [

@@ -29,7 +29,7 @@ from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="run folder of g2netpl train")
-    add("--output", required=True, help="bundle to write, .onnx, or a folder")
+    add("--output", metavar="FILE", required=True, help="ONNX file to write, or a folder")
     add("--license", metavar="NAME", help="license, such as Apache-2.0 or CC-BY-4.0")
     add("--hub", metavar="OWNER/NAME", help="Hugging Face repository to upload the folder to")
     add_overwrite_flag(parser)

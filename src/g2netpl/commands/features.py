@@ -15,6 +15,7 @@ import numpy as np
 
 from g2netpl.commands.flags import (
     add_config_flags,
+    add_output_flag,
     add_overwrite_flag,
     add_settings_flags,
     checked,
@@ -24,7 +25,6 @@ from g2netpl.images.sources import locate
 from g2netpl.labels.files import named
 from g2netpl.labels.io import read_labels, read_matching
 from g2netpl.labels.splits import split_table
-from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.output_dir import begin_or_resume, check_output_dir
 from g2netpl.training.data import folder_of, keep_test_apart, with_groups
@@ -39,9 +39,11 @@ _DEFAULTS = {"image_size": 256}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    add_config_flags(parser, ("labels", "images", "test_labels", "backbone", "weights"))
-    add_config_flags(parser, ("image_size", "workers"), _DEFAULTS)
-    add_config_flags(parser, ("output",), required=("output",))
+    data = ("labels", "images", "test_labels", "backbone", "weights", "image_size", "workers")
+    tests = "label file of the test images; may be repeated (default: a fifth of --labels)"
+    size = "pixels a side; images are squashed (default: 256)"
+    add_config_flags(parser, data, labels="label file", test_labels=tests, image_size=size)
+    add_output_flag(parser)
     add_settings_flags(parser)
     add_overwrite_flag(parser, is_folder=True)
 
@@ -52,46 +54,47 @@ def run(flags: argparse.Namespace) -> None:
     config, console, folder = checked(flags, _DEFAULTS), Console(), Path(flags.output)
     if not config.labels:
         raise InputError("expected --labels; g2netpl features --help has examples")
-    train, test = _tables(config)
+    train, test = _listed(config)
     check_output_dir(folder, "features", overwrite=flags.overwrite)
-    features = _computed(config, train, test, console)
+    features = _compute(config, train, test, console)
     about = {"backbone": config.backbone, "size": config.image_size}
     with begin_or_resume(folder, "features", about, resume=False, overwrite=flags.overwrite):
         write_features(folder, features)
+    counts = f"{len(train.table):,} + {len(test.table):,} images"
     width = features.train_features.shape[1]
-    console.print(f"{len(train):,} + {len(test):,} images × {width} features written to {folder}")
+    console.print(f"{counts} × {width} features written to {folder}")
 
 
-def _tables(config: RunConfig) -> tuple[LabelTable, LabelTable]:
-    """The labels to train on, and those of the test file or of a fifth of the images."""
+def _listed(config: RunConfig) -> tuple[ListedImages, ListedImages]:
+    """The images to train on, and those of the test file or a fifth of the images."""
     how = (config.format, config.reading())
-    table = read_labels(config.labels, *how)
+    table, root = read_labels(config.labels, *how), folder_of(config.labels, None, config)
     if config.test_labels is not None:
-        return table, read_matching(config.test_labels, table, *how)
-    if config.groups is not None:
-        (table,) = with_groups([table], config.groups, named(config.labels))
-    first, second = split_table(table, 0.2, config.seed)
-    return table.take(first), table.take(second)
+        test = read_matching(config.test_labels, table, *how)
+        test_root = folder_of(config.test_labels, config.test_images, config)
+    else:
+        if config.groups is not None:
+            (table,) = with_groups([table], config.groups, named(config.labels))
+        first, second = split_table(table, 0.2, config.seed)
+        table, test, test_root = table.take(first), table.take(second), root
+    parts = ((table, root), (test, test_root))
+    train, tested = (ListedImages(part, locate(part.images, where)) for part, where in parts)
+    return train, tested
 
 
-def _computed(
-    config: RunConfig, train: LabelTable, test: LabelTable, console: Console
+def _compute(
+    config: RunConfig, train: ListedImages, test: ListedImages, console: Console
 ) -> FeatureFolder:
-    """What the frozen backbone makes of all images, as a training on features would have it."""
-    tested = (config.test_labels or config.labels, config.test_images)
-    roots = [folder_of(*part, config) for part in ((config.labels, None), tested)]
-    paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
-    parts = [ListedImages(*part) for part in zip((train, test), paths, strict=True)]
+    """The features of all images, as a run on a frozen backbone has them."""
     way_out = "leave them out of one part, or keep them together with --groups"
-    for note in keep_test_apart(parts[0], parts[1], config, way_out):
+    for note in keep_test_apart(train, test, config, way_out):
         console.print(f"note: {note}")
     config = config.model_copy(update={"seed": 0, "max_unreadable": 0})  # the seed split the table
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
-    rows = np.arange(len(train))
-    data = TrainingData(train, rows, train, rows[:0], test=parts[1], paths=paths[0])
-    inputs = ImageDataModule(config, data, backbone, console)
-    found = [inputs.features(each) for each in paths]
-    head = backbone.classifier
+    rows, table = np.arange(len(train.table)), train.table
+    data = TrainingData(table, rows, table, rows[:0], test=test, paths=train.paths)
+    inputs, head = ImageDataModule(config, data, backbone, console), backbone.classifier
     classifier = None if head is None else (head[0].numpy(), head[1].numpy())
-    return FeatureFolder(found[0], train, found[1], test, classifier)
+    found, tested = (inputs.features(part.paths) for part in (train, test))
+    return FeatureFolder(found, table, tested, test.table, classifier)

@@ -1,7 +1,6 @@
 """Flags that are keys of RunConfig, --config and --set for the other keys, and lists of values."""
 
 import argparse
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -14,79 +13,57 @@ from g2netpl.utils.errors import InputError, did_you_mean
 
 Item = TypeVar("Item")
 KEYS = RunConfig.model_fields
-
-
-class SetKey(argparse.Action):
-    """KEY=VALUE, once for each key."""
-
-    keys = KEYS
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Keep one more."""
-        key, equals, value = values.partition("=")
-        if not equals or not key:
-            parser.error(f"--set: expected KEY=VALUE, got {values!r}")
-        namespace.set = {**namespace.set, key.strip(): value.strip()}
-
-
-class LoadPlugin(argparse.Action):
-    """A file with methods, which is run at once."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Run it."""
-        load_plugins([values])
+_NAMES_OF_VALUES = {  # the others are called by the last word of the key
+    "FILE": "labels test_labels validation_labels groups names weights classes aliases",
+    "FOLDER": "images output cache",
+    "RUN": "continue_from",
+    "N": "epochs batch_size seed workers max_unreadable",
+    "K": "expected_positives",
+    "PIXELS": "image_size",
+    "FRACTION": "validation",
+    "RULE": "thresholds",
+    "NAME": "backbone encoding image_column",
+    "NAMES": "ignore_columns log_with tags_column",
+    "MEANING": "absent minus_one",
+    "CHARACTERS": "separator",
+    "CHOICE": "contradictions",
+}
+_METAVARS = {key: name for name, keys in _NAMES_OF_VALUES.items() for key in keys.split()}
 
 
 def add_config_flags(
-    parser: argparse._ActionsContainer,
-    names: Collection[str],
-    defaults: Mapping[str, Any] | None = None,
-    required: Collection[str] = (),
+    parser: argparse._ActionsContainer, names: Collection[str], **texts: str
 ) -> None:
-    """A flag for each of these keys; the help shows the `defaults` of this command."""
+    """A flag for each of these keys; `texts` describe those that mean something else here."""
     for name in names:
-        field, default = KEYS[name], (defaults or {}).get(name)
-        how: dict[str, Any] = {"metavar": name.rpartition("_")[2].upper()}
+        field = KEYS[name]
+        how: dict[str, Any] = {"metavar": _METAVARS.get(name, name.rpartition("_")[2].upper())}
         if field.annotation is bool:
             how = {"action": "store_true"}
         elif name in SEVERAL or isinstance(field.get_default(), tuple):
             how["action"] = "append"
-        if name in required:
-            how["required"] = True
-        text = _help(field, field.get_default() if default is None else default)
-        parser.add_argument("--" + name.replace("_", "-"), default=None, help=text, **how)
+        text = texts.get(name) or _help(field)
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, default=None, help=text.replace("%", "%%"), **how)
 
 
-def _help(field: FieldInfo, default: object) -> str:
-    """The description, the choices and the default."""
-    text, choices = field.description or "", ", ".join(_choices(field.annotation))
-    if choices and "(default: " in text:
-        text = text.replace("(default: ", f"({choices}; default: ")
-    elif "(default: " not in text and default not in (None, (), False) and field.default != "own":
-        given = "" if field.is_required() else f"default: {default}"
-        about = "; ".join(part for part in (choices, given) if part)
-        text += f" ({about})" if about else ""
-    return text.replace("%", "%%")
+def _help(field: FieldInfo) -> str:
+    """The description, the choices that it does not explain, and the default."""
+    text, _, usual = (field.description or "").partition(" (default: ")
+    default, choices = field.get_default(), _choices(field.annotation)
+    if not usual and default not in (None, (), "own") and not isinstance(default, bool):
+        usual = "" if field.is_required() else str(default)
+    about = [] if all(choice in text for choice in choices) else [", ".join(choices)]
+    about += [f"default: {usual.removesuffix(')')}"] if usual else []
+    return f"{text} ({'; '.join(about)})" if about else text
 
 
-def _choices(annotation: Any) -> list[str]:
+def _choices(annotation: Any) -> tuple[str, ...]:
     """The values of a key that is one of some words."""
-    parts = [part for part in get_args(annotation) or () if part is not type(None)]
+    parts = [part for part in get_args(annotation) if part is not type(None)]
     if get_origin(annotation) is not Literal:
         annotation = parts[0] if len(parts) == 1 else None
-    return list(get_args(annotation)) if get_origin(annotation) is Literal else []
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def add_settings_flags(parser: argparse._ActionsContainer) -> None:
@@ -97,28 +74,30 @@ def add_settings_flags(parser: argparse._ActionsContainer) -> None:
 
 def add_set_flag(parser: argparse._ActionsContainer) -> None:
     """--set."""
-    text = "any key of the configuration; repeat the flag for several"
-    parser.add_argument("--set", action=SetKey, default={}, metavar="KEY=VALUE", help=text)
+    add, text = parser.add_argument, "key of the configuration; may be repeated"
+    add("--set", metavar="KEY=VALUE", action="append", type=_pair, default=[], help=text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set: expected KEY=VALUE, got {text!r}")
+    return key.strip(), value.strip()
 
 
 def add_plugin_flag(parser: argparse._ActionsContainer) -> None:
-    """--plugin."""
-    text = "Python file that adds your own methods; it is executed"
-    default = argparse.SUPPRESS
-    parser.add_argument("--plugin", action=LoadPlugin, default=default, metavar="FILE", help=text)
+    """--plugin, which runs the file at once."""
+    add, text = parser.add_argument, "Python file that adds your own methods; it is executed"
+    add("--plugin", metavar="FILE", type=_load_plugin, default=argparse.SUPPRESS, help=text)
 
 
-def add_jobs_flag(parser: argparse._ActionsContainer, note: str = "") -> None:
-    """--jobs."""
-    text = f"training processes{note} (default: the number of cores)"
-    default = os.cpu_count() or 1
-    parser.add_argument("--jobs", type=at_least_one, default=default, help=text)
+def _load_plugin(path: str) -> None:
+    load_plugins([path])
 
 
-def at_least_one(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 512:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 to 512, got {text!r}")
-    return int(text)
+def add_output_flag(parser: argparse._ActionsContainer) -> None:
+    """--output, a folder."""
+    parser.add_argument("--output", metavar="FOLDER", required=True, help="folder to write")
 
 
 def add_overwrite_flag(parser: argparse._ActionsContainer, is_folder: bool = False) -> None:
@@ -132,13 +111,10 @@ def given_keys(flags: argparse.Namespace) -> dict[str, Any]:
     """The keys of --config, overridden by those of --set and by flags."""
     given = {name: getattr(flags, name, None) for name in KEYS}
     given = {name: value for name, value in given.items() if value not in (None, False)}
-    changed = getattr(flags, "set", {})
-    options = {name: changed[name] for name in changed if name not in KEYS or name == "options"}
-    keys = {name: changed[name] for name in changed if name not in options}
-    return read_keys(
-        getattr(flags, "config", None),
-        {**keys, **given, **({"options": options} if options else {})},
-    )
+    pairs = dict(getattr(flags, "set", ()))
+    keys = {name: pairs.pop(name) for name in KEYS if name in pairs and name != "options"}
+    options = {"options": pairs} if pairs else {}
+    return read_keys(getattr(flags, "config", None), {**keys, **given, **options})
 
 
 def checked(flags: argparse.Namespace, defaults: Mapping[str, Any] | None = None) -> RunConfig:
@@ -147,6 +123,13 @@ def checked(flags: argparse.Namespace, defaults: Mapping[str, Any] | None = None
     for name in given.get("options", {}) if getattr(flags, "config", None) is None else ():
         raise InputError(f"--set: unknown key {name!r} ({did_you_mean(name, KEYS)})")
     return RunConfig.read({"labels": "", "output": "", **(defaults or {}), **given}, flags.command)
+
+
+def reject_flags(flags: argparse.Namespace, names: str, reason: str) -> None:
+    """Reject flags that do not fit what else was given."""
+    for name in names.split():
+        if getattr(flags, name) not in (None, False, "here"):
+            raise InputError(f"--{name.replace('_', '-')}: {reason}")
 
 
 def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[Item, ...]:

@@ -15,7 +15,9 @@ from g2netpl.utils.console import Console
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("method", nargs="?", help="method whose options are listed")
+    parser.add_argument(
+        "method", metavar="METHOD", nargs="?", help="method whose options are listed"
+    )
     add_plugin_flag(parser)
 
 

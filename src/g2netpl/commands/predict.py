@@ -13,38 +13,30 @@ resumes when it is given again. Under torchrun the processes share the chunks.
 import argparse
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from g2netpl.commands.chunks import (
-    add_engine_flag,
-    check_output,
-    interrupts,
-    is_folder,
-    make_all,
-    own_chunks,
-    share,
-)
+from g2netpl.commands.chunks import add_engine_flag, check_output, interrupts, make_all, share
 from g2netpl.commands.flags import add_config_flags, add_overwrite_flag
 from g2netpl.commands.writing import written
 from g2netpl.images.sources import find_all, is_one_image, unread_note
-from g2netpl.runs.chunks import Chunk, ImageFinder, cut
+from g2netpl.runs.chunks import ImageFinder, cut
 from g2netpl.runs.predicting import Predictor, read_names, tag_separator
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, quoted
-from g2netpl.utils.errors import InputError, counted, listed
+from g2netpl.utils.errors import InputError, counted
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     trained = "run folder, or ONNX bundle of g2netpl export, also hf://owner/name"
     add("run", metavar="RUN", help=trained)
-    add("--images", required=True, help="folder of the images, or one image")
+    add("--images", metavar="FOLDER", required=True, help="folder of the images, or one image")
     names = "file of image names, one per line, or a label file (default: all)"
     add("--list", metavar="FILE", help=names)
     tables = "table to write, .csv, .xlsx or .parquet, or a folder of Parquet files"
-    add("--output", required=True, help=tables)
+    add("--output", metavar="FILE", required=True, help=tables)
     add_overwrite_flag(parser)
-    add("--threshold", type=float, help="one threshold for all classes (default: those of the run)")
+    one = "one threshold for all classes (default: those of the run)"
+    add("--threshold", type=float, metavar="P", help=one)
     add("--prior", metavar="FILE", help="scores of the images, if the run was trained with scores")
     add("--no-scores", action="store_true", help="write names and labels only")
     add_engine_flag(parser)
@@ -62,22 +54,20 @@ def run(flags: argparse.Namespace) -> None:
 def _predict(flags: argparse.Namespace) -> None:
     console = Console(quiet=not launched.is_first_of_machine())
     check_output(flags)
-    images = _images(flags)
-    for note in images.notes:
+    names, find, notes = _images(flags)
+    for note in notes:
         console.print(f"note: {note}")
     maker = Predictor(
         name=flags.run,
-        find=images.find,
-        count=len(images.names),
+        find=find,
+        count=len(names),
         prior=flags.prior,
         with_scores=not flags.no_scores,
         threshold=flags.threshold,
         **share(flags),
     )
     mark = tag_separator(maker.classifier.classes, maker.with_scores)
-    chunks = cut(images.names, images.shards)
-    if flags.list is not None and is_folder(flags.output):
-        _check_there(flags, chunks)
+    chunks = cut(names, None if find.paths else find.images.together())
     totals = make_all(flags, console, "predicting", chunks, maker)
     if mark != ";":
         reading = f"--set separator={quoted(mark)}"
@@ -89,44 +79,22 @@ def _predict(flags: argparse.Namespace) -> None:
     )
 
 
-class _Images(NamedTuple):
-    """Names of images, how to find them, and what a person should be told of that."""
-
-    names: Sequence[str]
-    find: ImageFinder
-    notes: Sequence[str] = ()
-    shards: Sequence[int] | None = None
-
-
-def _images(flags: argparse.Namespace) -> _Images:
-    """The images to be scored; those of a list that goes into one table are all looked for now."""
+def _images(flags: argparse.Namespace) -> tuple[Sequence[str], ImageFinder, Sequence[str]]:
+    """Names of the images, how to find them, and notes on that."""
     if is_one_image(flags.images):
         if flags.list is not None:
             raise InputError("--list: needs a folder in --images, not a single image")
         name = os.path.basename(flags.images)
-        return _Images([name], ImageFinder(flags.images, {name: flags.images}))
-    find = ImageFinder(flags.images)
-    names = find.images.names() if flags.list is None else read_names(flags.list)
-    if flags.list is None:
-        unread = unread_note(flags.images)
+        return [name], ImageFinder(flags.images, {name: flags.images}), []
+    if flags.list is not None:
+        names = read_names(flags.list)
         if not names:
-            raise InputError("; ".join((f"{flags.images}: no images there", *unread)))
-        return _Images(names, find, [*find.images.notes, *unread], find.images.together())
+            raise InputError(f"{flags.list}: expected names of images, got none")
+        located = find_all(names, flags.images)
+        paths = dict(zip(located.names, located.paths, strict=True))
+        return located.names, ImageFinder(flags.images, paths), located.notes
+    find, unread = ImageFinder(flags.images), unread_note(flags.images)
+    names = find.images.names()
     if not names:
-        raise InputError(f"{flags.list}: expected names of images, got none")
-    if is_folder(flags.output):
-        return _Images(names, find, find.images.notes)
-    located = find_all(names, flags.images)
-    paths = dict(zip(located.names, located.paths, strict=True))
-    return _Images(located.names, ImageFinder(flags.images, paths), located.notes)
-
-
-def _check_there(flags: argparse.Namespace, chunks: Sequence[Chunk]) -> None:
-    """Names of a list that are not there are a mistake; each process reports its own."""
-    names = [name for chunk in own_chunks(chunks) for name in chunk.images]
-    missing = ImageFinder(flags.images).missing(names)
-    if missing:
-        raise InputError(
-            f"{flags.list}: {len(missing):,} of {len(names):,} images are not in "
-            f"{flags.images}: {listed(map(repr, missing))}; is --images the right folder?"
-        )
+        raise InputError("; ".join((f"{flags.images}: no images there", *unread)))
+    return names, find, [*find.images.notes, *unread]

@@ -3,8 +3,6 @@
 examples:
   g2netpl report runs/first
   g2netpl report runs/first --output first.html
-  g2netpl report runs/first --images /mnt/photos     if the photos have moved
-  g2netpl report runs/first --no-gallery             without photos
   g2netpl report runs/which                          a folder of g2netpl compare
 
 The report of a run answers first: how good is it, which classes are weak, what was added, what to
@@ -28,7 +26,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("run", metavar="RUN", help="folder of g2netpl train or compare")
     add("--output", metavar="FILE", help="report to write, .html (default: report.html in RUN)")
     add_overwrite_flag(parser)
-    add("--images", metavar="DIR", help="folder of the photos (default: as in the run)")
+    add("--images", metavar="FOLDER", help="folder of the photos (default: as in the run)")
     add("--no-gallery", action="store_true", help="leave out the photos")
 
 

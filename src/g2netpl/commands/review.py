@@ -41,16 +41,16 @@ from g2netpl.utils.signals import STOPS
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="run folder of g2netpl train")
-    add("--images", help="folder of the images (default: as in the run)")
+    add("--images", metavar="FOLDER", help="folder of the images (default: as in the run)")
     asks = "question: is this class in the photo, or which classes are (default: labels)"
     add("--ask", choices=("labels", "photos"), default="labels", help=asks)
     about = "query strategy (default: useful)"
     add("--order", choices=tuple(STRATEGIES), default="useful", help=about)
-    add("--classes", nargs="+", metavar="NAME", help="classes (default: all)")
+    add("--classes", nargs="+", metavar="NAME", help="classes to ask about (default: all)")
     add("--limit", type=int, metavar="N", help="answers to collect, including earlier ones")
-    add("--port", type=int, default=0, help="port of the page (default: any)")
+    add("--port", type=int, metavar="N", default=0, help="port of the page (default: any)")
     add("--no-browser", action="store_true", help="print the address only")
-    add("--export", metavar="FILE", help="label file to write instead")
+    add("--export", metavar="FILE", help="label file with the answers to write, without a page")
     add("--to", metavar="FORMAT", help="format of --export (default: by name)")
     add_overwrite_flag(parser)
     parser.set_defaults(dry_run=False, sidecar="IMG.JPG.xmp")

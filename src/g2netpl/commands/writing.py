@@ -22,13 +22,9 @@ PHOTO_TAGS = "photo-tags"
 def add_writing_flags(parser: argparse.ArgumentParser, what: str) -> None:
     """How a label file is to be written."""
     parser.add_argument("--to", metavar="FORMAT", help=f"format of {what} (default: by name)")
-    parser.add_argument(
-        "--sidecar",
-        choices=("IMG.JPG.xmp", "IMG.xmp"),
-        default="IMG.JPG.xmp",
-        help="name of a new sidecar with --to photo-tags; IMG.JPG.xmp: darktable and digiKam, "
-        "IMG.xmp: Lightroom (default: IMG.JPG.xmp)",
-    )
+    names = ("IMG.JPG.xmp", "IMG.xmp")
+    text = "new sidecars as for darktable and digiKam, or Lightroom (default: IMG.JPG.xmp)"
+    parser.add_argument("--sidecar", choices=names, default=names[0], help=text)
     parser.add_argument("--dry-run", action="store_true", help="write nothing, only report")
 
 
@@ -58,13 +54,13 @@ def check_target(
     if endings is not None and not path.lower().endswith(endings):
         raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
     replaced = _label_file(path)
-    if os.path.lexists(path) and not os.path.isdir(path) and not os.path.isfile(path):
-        raise InputError(f"{path}: not a regular file")
     if os.path.lexists(replaced):
+        if not os.path.isfile(replaced):
+            raise InputError(f"{path}: not a regular file")
         if not overwrite:
             raise InputError(f"{path}: is there already; choose another name, or give --overwrite")
-        for file in each_file(read):
-            if os.path.realpath(replaced) == os.path.realpath(_label_file(file)):
+        for file in map(_label_file, each_file(read)):
+            if os.path.exists(file) and os.path.samefile(replaced, file):
                 raise InputError(
                     f"{path}: would replace {file}, which is read; choose another name"
                 )

@@ -1,13 +1,13 @@
 """Many runs: sweeps over methods, settings and seeds, and the paper's tables.
 
 `data` is what they run on, `sweep` says which runs there are and chooses on validation, `cells`
-trains them, `statistics` compares methods, and `paper` and `reproduction` are the paper's tables.
+trains them, `statistics` measures, and `paper` and `reproduction` are the paper's tables.
 
-    sweep = Sweep(None, ("an", "g2netpl"), ("fspl",), seeds=(0, 1))    # on the built-in scenes
+    sweep = Sweep(("an", "g2netpl"), ("fspl",), seeds=(0, 1))    # on the built-in scenes
     rows = choose(list(run_cells(sweep, scenes_data(), sweep.cells(), jobs=2)))
 """
 
-from g2netpl.experiments.cells import run_cells, train_cell
+from g2netpl.experiments.cells import run_cells, run_sweep, train_cell
 from g2netpl.experiments.data import (
     ArrayData,
     PhotoData,
@@ -16,7 +16,7 @@ from g2netpl.experiments.data import (
     scenes_data,
 )
 from g2netpl.experiments.statistics import differences
-from g2netpl.experiments.sweep import Cell, Sweep, choose, run_sweep
+from g2netpl.experiments.sweep import Cell, Sweep, choose
 
 __all__ = [
     "ArrayData",

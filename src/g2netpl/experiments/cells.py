@@ -1,13 +1,15 @@
-"""Trains the cells of a sweep.
+"""Train the cells of a sweep, and keep a line for each in cells.jsonl.
 
 Cells of features or scenes are trained in memory, several at a time, by one thread each, so that
 results do not depend on the number of processes. A cell of image files is a run folder, trained as
 by `g2netpl train`: an interrupted one resumes. Test images are scored after the run is over.
 """
 
+import json
+import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from multiprocessing import get_context
@@ -16,32 +18,72 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
 
 from g2netpl.core import plugins
 from g2netpl.core.inference import predict_all
-from g2netpl.core.models import Backbone
-from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
-from g2netpl.experiments.label_quality import watch_labels
-from g2netpl.experiments.statistics import bootstrap_map, f1_scores
-from g2netpl.experiments.sweep import Cell, Row, Sweep, diverged_row
+from g2netpl.experiments.data import ArrayData, Data, PhotoData
+from g2netpl.experiments.statistics import bootstrap_map, f1_scores, watch_labels
+from g2netpl.experiments.sweep import (
+    CELLS,
+    Cell,
+    Row,
+    Sweep,
+    cell_of,
+    choose,
+    describe_row,
+    diverged_row,
+    read_cells,
+)
 from g2netpl.images.loader import Subset
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.metrics import ranked_map
 from g2netpl.runs.records import is_begun
-from g2netpl.runs.thresholds import Thresholds, choose
+from g2netpl.runs.thresholds import Thresholds
+from g2netpl.runs.thresholds import choose as choose_thresholds
 from g2netpl.training import expected_positives
-from g2netpl.training.datamodule import TensorDataModule, backbone_of
+from g2netpl.training.datamodule import TensorDataModule
 from g2netpl.training.progress import describe
 from g2netpl.training.splits import ListedImages, observe_data
 from g2netpl.training.train import train
-from g2netpl.training.trainer import Callback, NumericalStop, Trainer
+from g2netpl.training.trainer import Callback, NumericalStop, Trainer, one_thread
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
+from g2netpl.utils.files import appending
 from g2netpl.utils.progress import Work
 from g2netpl.utils.signals import AGAIN, leave_terminal_to_parent
 
 _MOST_WATCHED = 2000  # images of a run folder
+
+
+def run_sweep(sweep: Sweep, data: Data, folder: Path, jobs: int, work: Work) -> list[Row]:
+    """Train the cells that the folder lacks; the rows of all cells."""
+    path = folder / CELLS
+    rows = {cell_of(row): row for row in read_cells(path)}
+
+    def train_missing(cells: Sequence[Cell]) -> None:
+        missing = [cell for cell in cells if not _is_trained(rows.get(cell), sweep.watch_labels)]
+        if not missing:
+            return
+        with appending(path) as file:
+            file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a crash may have left half a line
+            for row in run_cells(sweep, data, missing, jobs, work, folder):
+                rows[cell_of(row)] = row
+                work.finished(describe_row(row))
+                file.write(json.dumps(row).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    first = sweep.cells()
+    train_missing(first)
+    chosen = choose([rows[cell] for cell in first])
+    later = sweep.later_cells([cell_of(row) for row in chosen if "diverged" not in row])
+    train_missing(later)
+    return [rows[cell] for cell in (*first, *later)]
+
+
+def _is_trained(row: Row | None, watched: bool) -> bool:
+    """Whether a cell is trained, and its pseudo-labels were watched if that is wanted."""
+    return row is not None and (not watched or bool(row["movement"]) or row["undecided"] is None)
 
 
 def run_cells(
@@ -58,37 +100,32 @@ def run_cells(
         for cell in cells:
             yield _attempt(_train_photos, sweep, cell, data, folder, work)
     elif jobs == 1 or len(cells) == 1:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with one_thread():
             for cell in cells:
                 yield _attempt(train_cell, sweep, cell, data)
-        finally:
-            torch.set_num_threads(threads)
     else:
-        start = (_start_worker, (list(plugins.LOADED), sweep.features))
+        start = (_start_worker, (list(plugins.LOADED), data))
         with get_context("spawn").Pool(min(jobs, 61), *start) as pool:  # Windows allows 61
             yield from pool.imap(partial(_train_in_worker, sweep), cells)
 
 
-def _attempt(how: Any, sweep: Sweep, cell: Cell, *more: Any) -> Row:
+def _attempt(train: Callable[..., Row], sweep: Sweep, cell: Cell, *more: Any) -> Row:
     try:
-        row: Row = how(sweep, cell, *more)
+        return train(sweep, cell, *more)
     except NumericalStop as stop:
         return diverged_row(cell, str(stop))
-    return row
 
 
 _data: ArrayData  # of a worker process
 
 
-def _start_worker(own_methods: list[str], features: str | None) -> None:
+def _start_worker(own_methods: list[str], data: ArrayData) -> None:
     global _data
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the main process ends this one
     leave_terminal_to_parent()
     plugins.load_plugins(own_methods)
     torch.set_num_threads(1)
-    _data = load_array_data(features)
+    _data = data
 
 
 def _train_in_worker(sweep: Sweep, cell: Cell) -> Row:
@@ -105,22 +142,26 @@ def train_cell(sweep: Sweep, cell: Cell, arrays: ArrayData) -> Row:
         trainer.callbacks.append(_WatchLabels())
     result = trainer.fit()
     soft, test, measured = trainer.pseudo_labels(), inputs.test(trainer.mode), Row()
-    last_map = best_map = None
     if test is not None and arrays.test is not None:
-        last_map = ranked_map(trainer.predict(trainer.last_model, test), arrays.test.values)
+        truth, thresholds = arrays.test.values, None
         scores = trainer.predict(result.best_model, test)
-        best_map = ranked_map(scores, arrays.test.values)
-        thresholds = None
+        last_scores = trainer.predict(trainer.last_model, test)
         if data.validation is not None:
             held_out = trainer.predict(result.best_model, inputs.held_out(trainer.mode))
-            thresholds = choose("f1", (held_out, data.validation.values), held_out, trainer.k)
-        measured = _measured(scores, arrays.test.values, thresholds)
+            thresholds = choose_thresholds(
+                "f1", (held_out, data.validation.values), held_out, trainer.k
+            )
+        measured = {
+            "test_map": ranked_map(scores, truth),
+            "last_test_map": ranked_map(last_scores, truth),
+            **_measured(scores, truth, thresholds),
+        }
     return {
         **asdict(cell),
         "best_epoch": result.best_epoch,
         "validation_map": result.best_map,
-        "last_test_map": last_map,
-        "test_map": best_map,
+        "last_test_map": None,
+        "test_map": None,
         "pseudo_label_map": (
             None if soft is None else ranked_map(soft, data.table.values[data.training])
         ),
@@ -138,12 +179,8 @@ def trainer_of(sweep: Sweep, cell: Cell, arrays: ArrayData) -> Trainer:
     data = observe_data(config, arrays.train)
     if arrays.test is not None:
         data = replace(data, test=ListedImages(arrays.test, []))
-    backbone = (
-        Backbone(nn.Identity(), arrays.train_inputs.shape[1], classifier=arrays.classifier)
-        if arrays.is_features
-        else backbone_of(config)
-    )
-    inputs = TensorDataModule(data, arrays.train_inputs, arrays.test_inputs, backbone)
+    tensors = (arrays.train_inputs, arrays.test_inputs)
+    inputs = TensorDataModule(data, *tensors, arrays.build_backbone(config))
     # an estimate must not see the full labels of the held-out images
     k = expected_positives.find(config, replace(data, validation=None), inputs)
     return Trainer(config, data, inputs, k=k)
@@ -173,13 +210,12 @@ def watch(trainer: Trainer, most: int | None = None) -> None:
         return
     rows = np.random.default_rng([trainer.config.seed, 0x6C62]).permutation(len(data.training))
     rows = np.sort(rows[:most])
-    record = watch_labels(
+    cast(Row, trainer.state.history[-1])["watched"] = watch_labels(
         soft[rows],
         predict_all(trainer.evaluated, Subset(trainer.source, rows)),
         data.table.values[data.training[rows]],
         data.visible.values[rows],
     )
-    cast(Row, trainer.state.history[-1])["watched"] = record
 
 
 def _histories(history: Sequence[Mapping[str, Any]]) -> Row:
@@ -203,8 +239,7 @@ def _train_photos(
         if sweep.watch_labels:
             watch(trainer, _MOST_WATCHED)
 
-    quiet = Console(quiet=True)
-    resume = is_begun(output)
+    resume, quiet = is_begun(output), Console(quiet=True)
     run = train(config, resume=resume, console=quiet, on_epoch=on_epoch, advice=AGAIN)
     held_out = run.held_out.get("test")
     return {

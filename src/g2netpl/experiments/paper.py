@@ -1,12 +1,12 @@
 """The paper's experiments as recipes, and the numbers it published.
 
-A recipe says which methods are trained in which settings. The published numbers stand beside ours
-on the page of `g2netpl reproduce`; nothing is ever fitted to them.
+A recipe says which methods are trained in which settings. The page of `g2netpl reproduce` shows the
+published numbers next to ours; nothing is ever fitted to them.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 
 from g2netpl.utils.errors import InputError, did_you_mean
@@ -44,20 +44,10 @@ class Recipe:
     names: Mapping[str, str] = field(default_factory=dict)  # what the paper calls a method's row
     watches_labels: bool = False  # pseudo-labels and predictions are followed over the epochs
     lp_ft: bool = False  # linear, then full, as in the paper; else full
-    compares: bool = False  # a table of methods, where others may stand too
 
     def name_of(self, method: str) -> str:
         """How a row is called on the page."""
         return self.names.get(method, method)
-
-    def with_methods(self, methods: Sequence[str]) -> "Recipe":
-        """The same with more rows, in the settings of G²NetPL."""
-        block = next(block for block in self.blocks if OURS in block.methods)
-        more = tuple(method for method in methods if method not in block.methods)
-        if not more:
-            return self
-        about = f"{self.about} Added here: {', '.join(more)}."
-        return replace(self, about=about, blocks=(*self.blocks, Block(more, block.settings)))
 
 
 RECIPES: dict[str, Recipe] = {
@@ -70,17 +60,14 @@ RECIPES: dict[str, Recipe] = {
             Block(("iu",), ("positives:1+1",)),
             Block(_PARTIAL, ("fspl",)),
         ),
-        compares=True,
     ),
     "table2": Recipe(
         "Table 2: one positive label on a part of the images",
-        "SSPL with 20 to 80 % of the images labelled. The paper also holds its own 60 and 80 % "
-        "against ROLE at FSPL. AN takes unlabelled images as negatives throughout; beside it, for "
-        "reference, it learns from the labelled images alone, which the paper does not have. "
-        + _BOTH_READINGS,
+        "SSPL with 20 to 80 % of the images labelled. The paper also compares its own 60 and 80 % "
+        "with ROLE at FSPL. AN takes unlabelled images as all negative; the row below it, which "
+        "the paper does not have, learns from the labelled images only. " + _BOTH_READINGS,
         (Block(("an", _LABELLED_ONLY, *_PARTIAL[1:]), SSPL), Block(("role",), ("fspl",))),
         {_LABELLED_ONLY: "an, labelled images only"},
-        compares=True,
     ),
     "ablation": Recipe(
         "Ablation: what each step of the method adds",
@@ -99,27 +86,25 @@ RECIPES: dict[str, Recipe] = {
         lp_ft=True,
     ),
     "convergence": Recipe(
-        "Convergence of pseudo labels and predictions",
-        "Entries that nobody observed, by their hidden truth: median and quartiles after each "
-        "epoch.",
+        "Convergence of pseudo-labels and predictions",
+        "Unobserved labels by their hidden truth: median and quartiles after each epoch.",
         (Block((OURS,), ("fspl",)),),
         watches_labels=True,
     ),
     "semi-supervised": Recipe(
         "Against semi-supervised methods",
-        "FixMatch and UPS in our multi-label form (the paper gives none) over the labelled share.",
+        "FixMatch and UPS in our multi-label form (the paper gives none), by labelled fraction.",
         (Block(("fixmatch", "ups", OURS), SSPL),),
-        compares=True,
     ),
     "parameters": Recipe(
         "The parameters: densities of F and the scheduler ξ",
-        "Drawn from the equations; nothing is trained.",
+        "From the equations; nothing is trained.",
         (),
     ),
     "labels": Recipe(
-        "Quality of the pseudo labels against the hidden truth",
-        "mAP of soft labels on the training images: at the end over all entries, as the paper "
-        "seems to count, and after each epoch over the hidden entries alone.",
+        "Quality of the pseudo-labels by the hidden truth",
+        "mAP of pseudo-labels on the training images: at the end over all labels, as the paper "
+        "seems to count, and after each epoch over the hidden labels only.",
         (Block((OURS, "role"), ("fspl",)),),
         watches_labels=True,
     ),
@@ -127,26 +112,14 @@ RECIPES: dict[str, Recipe] = {
 
 
 def find_recipes(what: str) -> dict[str, Recipe]:
-    """One recipe by name, or all; those that follow the labels come first, as others share them."""
+    """One recipe by name, or all; those that watch pseudo-labels first, as others share their
+    runs."""
     if what == "all":
         order = sorted(RECIPES, key=lambda name: not RECIPES[name].watches_labels)
         return {name: RECIPES[name] for name in order}
     if what not in RECIPES:
         raise InputError(f"unknown recipe {what!r} ({did_you_mean(what, [*RECIPES, 'all'])})")
     return {what: RECIPES[what]}
-
-
-def with_methods(recipes: Mapping[str, Recipe], methods: Sequence[str]) -> dict[str, Recipe]:
-    """More rows for the tables of methods among the recipes."""
-    if not any(recipe.compares for recipe in recipes.values()):
-        tables = ", ".join(name for name, recipe in RECIPES.items() if recipe.compares)
-        raise InputError(
-            f"--methods: {', '.join(recipes)} is no table of methods; it goes with {tables} or all"
-        )
-    return {
-        name: recipe.with_methods(methods) if recipe.compares else recipe
-        for name, recipe in recipes.items()
-    }
 
 
 def published(recipe: str, data: str | None) -> dict[tuple[str, str], float]:
@@ -177,17 +150,14 @@ PROTOCOL = {
     "classes": "a sigmoid for each",
     "seeds": "not said",
 }
-"""What the paper says about its own trainings."""
+"""What the paper says about its own runs."""
 
-_SIGNS = {"VOC": (20, "aeroplane"), "COCO": (80, "toothbrush"), "NUS-WIDE": (81, "zebra")}
-
-
-DATA_SETS = tuple(_SIGNS)
+_DATA_SETS = {"VOC": (20, "aeroplane"), "COCO": (80, "toothbrush"), "NUS-WIDE": (81, "zebra")}
 
 
 def data_set_of(classes: tuple[str, ...]) -> str | None:
     """Which of the paper's data sets has these classes."""
-    for name, (count, member) in _SIGNS.items():
+    for name, (count, member) in _DATA_SETS.items():
         if len(classes) == count and member in classes:
             return name
     return None

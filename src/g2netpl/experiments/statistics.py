@@ -1,4 +1,4 @@
-"""Per-class and overall F1, and paired bootstrap intervals for differences between methods."""
+"""What is measured: F1, bootstrap samples, differences between methods, pseudo-labels by truth."""
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from typing_extensions import TypedDict
 
-from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelMatrix
-from g2netpl.runs.metrics import can_rank
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
+from g2netpl.runs.metrics import can_rank, ranked_map
 from g2netpl.utils.arrays import Scores
 
 SAMPLES = 200
@@ -76,3 +77,34 @@ def differences(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
             lines.append((setting, first, second, len(seeds), *numbers))
     columns = ("setting", "method", "minus", "seeds", "difference", "low", "high")
     return pd.DataFrame(lines, columns=columns).round(2)
+
+
+class Movement(TypedDict):
+    """Pseudo-labels and predictions of hidden labels after an epoch: quartiles and mAP."""
+
+    positive: list[float]
+    negative: list[float]
+    predicted_positive: list[float]
+    predicted_negative: list[float]
+    pseudo_label_map: float | None
+    predicted_map: float | None
+
+
+def watch_labels(
+    soft: Scores, predicted: Scores, known: LabelMatrix, visible: LabelMatrix
+) -> Movement:
+    """Compare pseudo-labels and predictions with the hidden truth, which methods never see."""
+    hidden = np.where(visible == UNOBSERVED, known, UNOBSERVED).astype(np.int8)
+
+    def quartiles(scores: Scores, value: int) -> list[float]:
+        values = scores[hidden == value]
+        return np.quantile(values, (0.25, 0.5, 0.75)).tolist() if len(values) else [0.0] * 3
+
+    return {
+        "positive": quartiles(soft, POSITIVE),
+        "negative": quartiles(soft, NEGATIVE),
+        "predicted_positive": quartiles(predicted, POSITIVE),
+        "predicted_negative": quartiles(predicted, NEGATIVE),
+        "pseudo_label_map": ranked_map(soft, hidden),
+        "predicted_map": ranked_map(predicted, hidden),
+    }

@@ -7,9 +7,7 @@ a sweep resumes with the runs that are missing.
 """
 
 import itertools
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NotRequired
@@ -17,10 +15,10 @@ from typing import Any, NotRequired
 import torch
 from pydantic import FiniteFloat
 
-from g2netpl.core.methods import build_method, find_method, parse_method, weights_to_try
-from g2netpl.experiments.label_quality import Movement
+from g2netpl.core.methods import build_method, parse_method, weights_to_try
+from g2netpl.experiments.data import Data
+from g2netpl.experiments.statistics import Movement
 from g2netpl.labels.settings import Setting
-from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
 from g2netpl.runs.records import Epoch, Result
@@ -29,9 +27,7 @@ from g2netpl.training.configuration import check_config, check_method
 from g2netpl.training.splits import check_learnable, split_and_observe
 from g2netpl.training.trainer import NumericalStop
 from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.files import appending
 from g2netpl.utils.options import parse_record
-from g2netpl.utils.progress import Work
 
 CELLS = "cells.jsonl"
 # keys of the run that a row may set for itself: epr:annotation=sampled, an:prior=none
@@ -68,12 +64,12 @@ class Cell:
         return f"{self.method} {self.setting} seed {self.seed} {rate} {self.weight}".rstrip()
 
     @property
-    def options(self) -> tuple[str, dict[str, str]]:
+    def options(self) -> tuple[str, dict[str, Any]]:
         """The name of the method and its changed options."""
         return options_of(f"{self.method}:{self.weight}" if self.weight else self.method)
 
 
-def options_of(method: str) -> tuple[str, dict[str, str]]:
+def options_of(method: str) -> tuple[str, dict[str, Any]]:
     """The name of a row's method and its options, without other keys of the run."""
     name, changes = parse_method(method)
     return name, {key: value for key, value in changes.items() if key not in OWN_KEYS}
@@ -81,9 +77,8 @@ def options_of(method: str) -> tuple[str, dict[str, str]]:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is compared, on which data, for how long."""
+    """What is compared, and for how long."""
 
-    features: str | None  # a features folder; None: the built-in scenes, or images
     methods: tuple[str, ...]
     settings: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -100,52 +95,33 @@ class Sweep:
     choose_once: bool = False  # choose on the first seed; train the others with that only
     watch_labels: bool = False  # compare pseudo-labels with the hidden truth after each epoch
 
-    def __post_init__(self) -> None:
-        for method, setting in itertools.product(self.methods, self.settings):
-            full = Setting.parse(setting).kind == "full"
-            check_method(*options_of(method), full=full, mode="full")
-        first = self.methods[:1], self.settings[:1]
-        shared = (*first, self.seeds, self.learning_rates, self.batch_sizes)
-        for values in itertools.product(*shared):  # are checked as those of a run
-            self.config_of(Cell(*values))
-
-    def config_of(
-        self, cell: Cell, keys: Mapping[str, Any] | None = None, output: str = "none"
-    ) -> RunConfig:
+    def config_of(self, cell: Cell, keys: Mapping[str, Any], output: str = "none") -> RunConfig:
         """The configuration of a cell, with the keys that its data need."""
         method, options = cell.options
-        own = parse_method(cell.method)[1]
-        prior = own.get("prior", self.prior)
-        prior = self.prior if prior == "file" else prior
+        changes = parse_method(cell.method)[1]
+        of_row = {key: changes[key] for key in OWN_KEYS if key in changes}
+        if of_row.get("prior", "file") == "file":
+            of_row["prior"] = self.prior
+        shared = ("epochs", "hidden", "optimizer", "ema", "expected_positives")
         values = {
-            **(keys or {"labels": "none"}),
+            **{"solver": "epochs", **keys, **of_row},
+            **{name: getattr(self, name) for name in shared},
+            "names": None if of_row["prior"] == "none" else self.names,
             "method": method,
             "options": options,
-            "annotation": own.get("annotation"),
-            "prior": prior,
-            "solver": own.get("solver", "epochs"),
-            "weight_decay": own.get("weight_decay", 0.0),
-            "names": None if prior == "none" else self.names,
             "setting": cell.setting,
             "seed": cell.seed,
             "learning_rate": cell.learning_rate,
             "batch_size": cell.batch_size,
             "patience": 0,
             "output": output,
-            **{
-                name: getattr(self, name)
-                for name in ("epochs", "hidden", "optimizer", "ema", "expected_positives")
-            },
         }
         return RunConfig.read(values, "a cell")
 
-    def check(
-        self, train: LabelTable, test: LabelTable | None, keys: Mapping[str, Any] | None = None
-    ) -> RunConfig:
-        """Reject what does not fit the data, before anything is trained; the first configuration.
-
-        `keys` are those that the data need.
-        """
+    def check(self, data: Data) -> None:
+        """Reject what does not fit the data, before anything is trained."""
+        (train, test), keys = data.tables, data.keys
+        configs = [self.config_of(cell, keys) for cell in self.all_cells()]
         if test is not None and not can_rank(test.values):
             raise InputError(
                 f"{counted(len(test), 'test image')}: no class has both positives and negatives, "
@@ -153,24 +129,22 @@ class Sweep:
             )
         if self.expected_positives != "estimate":
             expected_positives.given(self.expected_positives, train.values)
-        images = keys is not None and "images" in keys and keys["mode"] == "full"
-        for setting in self.settings:
-            data = split_and_observe(
-                train, Setting.parse(setting), VALIDATION_FRACTION, self.seeds[0]
-            )
-            if test is None and data.validation is None:
+        for text in self.settings:
+            setting = Setting.parse(text)
+            split = split_and_observe(train, setting, VALIDATION_FRACTION, self.seeds[0])
+            if test is None and split.validation is None:
                 raise InputError(
                     f"setting {setting}: no test images, and no held-out class has both positives "
                     "and negatives, so mAP is undefined; give --test-labels"
                 )
-            check_learnable(data.visible, f"setting {setting}")
+            check_learnable(split.visible, f"setting {setting}")
+            how: dict[str, Any] = {"full": setting.kind == "full", "mode": keys["mode"]}
             for method in self.methods:
-                name, changes = options_of(method)
-                check_method(name, changes, full=True, mode="full", images=images)
-                options: dict[str, Any] = {**changes}
-                build_method(name, torch.tensor(data.visible.values[:1]), k=1.0, **options)
-        configs = [check_config(self.config_of(cell, keys)) for cell in self.cells()]
-        return configs[0]
+                name, options = options_of(method)
+                check_method(name, options, **how, images="images" in keys)
+                build_method(name, torch.tensor(split.visible.values[:1]), k=1.0, **options)
+        for config in configs:
+            check_config(config)
 
     def cells(self) -> list[Cell]:
         """The runs to choose from, those of one (setting, seed) next to each other."""
@@ -181,7 +155,7 @@ class Sweep:
         return [
             Cell(method, setting, seed, rate, batch, weight)
             for setting, seed, method, rate, batch in grid
-            for weight in self._weights(method)
+            for weight in (weights_to_try(*options_of(method)) if self.search_weights else [""])
         ]
 
     def later_cells(self, chosen: Iterable[Cell]) -> list[Cell]:
@@ -195,66 +169,14 @@ class Sweep:
         last = {(cell.method, cell.setting): cell for cell in first}
         return [*first, *self.later_cells(last.values())]
 
-    def without_weights(self) -> list[str]:
-        """Methods without a main weight to search, if those of others are searched."""
-        names = dict.fromkeys(options_of(method)[0] for method in self.methods)
-        return [name for name in names if self.search_weights and find_method(name).grid is None]
-
-    def _weights(self, method: str) -> list[str]:
-        return weights_to_try(*options_of(method)) if self.search_weights else [""]
-
-
-def run_sweep(
-    sweep: Sweep,
-    folder: Path,
-    train: Callable[[Sequence[Cell]], Iterator[Row]],
-    work: Work,
-) -> list[Row]:
-    """Train the cells that the folder lacks, by `train`; the rows of all cells."""
-    path = folder / CELLS
-    rows = {cell_of(row): row for row in read_cells(path)}
-
-    def train_missing(cells: Sequence[Cell]) -> None:
-        missing = [cell for cell in cells if not _has(rows.get(cell), sweep)]
-        if not missing:
-            return
-        with appending(path) as file:
-            content = path.read_bytes()
-            file.truncate(content.rfind(b"\n") + 1)  # a crash may have left half a line
-            for row in train(missing):
-                rows[cell_of(row)] = row
-                work.finished(describe_row(row))
-                file.write(json.dumps(row).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-
-    first = sweep.cells()
-    train_missing(first)
-    chosen = [row for row in choose([rows[cell] for cell in first]) if "diverged" not in row]
-    later = sweep.later_cells(map(cell_of, chosen))
-    train_missing(later)
-    return [rows[cell] for cell in (*first, *later)]
-
-
-def _has(row: Row | None, sweep: Sweep) -> bool:
-    """Whether a cell is trained, and its pseudo-labels were watched if that is wanted."""
-    if row is None or not sweep.watch_labels:
-        return row is not None
-    return bool(row["movement"]) or row["undecided"] is None
-
 
 def read_cells(path: Path) -> list[Row]:
     """The finished runs; half a last line, which a crash left or another process writes, is not."""
     lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-    return [_row(line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
-
-
-def _row(line: bytes, where: str) -> Row:
-    where = f"{where}: not a run of a comparison"
-    row: Row = {**parse_record(Line, line, where)}
-    if row["movement"] and len(row["movement"]) != len(row["history"]):
-        raise InputError(f"{where}: movement: expected as many epochs as in its history")
-    return row
+    return [
+        {**parse_record(Line, line, f"{path}: line {number}: not a run of a comparison")}
+        for number, line in enumerate(lines, start=1)
+    ]
 
 
 def cell_of(row: Mapping[str, Any]) -> Cell:
@@ -263,22 +185,20 @@ def cell_of(row: Mapping[str, Any]) -> Cell:
 
 
 def choose(rows: Sequence[Row]) -> list[Row]:
-    """For every (method, setting, seed) the run with the best validation mAP.
+    """For every (method, setting, seed) the first run with the best validation mAP.
 
     Without validation mAP the first run is taken; a diverged run only if all diverged.
     """
-    best: dict[tuple[str, str, int], Row] = {}
+
+    def score(row: Row) -> float:
+        if "diverged" in row:
+            return -2.0
+        return -1.0 if row["validation_map"] is None else float(row["validation_map"])
+
+    groups: dict[tuple[str, str, int], list[Row]] = {}
     for row in rows:
-        key = (row["method"], row["setting"], row["seed"])
-        if key not in best or _score(row) > _score(best[key]):
-            best[key] = row
-    return list(best.values())
-
-
-def _score(row: Row) -> float:
-    if "diverged" in row:
-        return -2.0
-    return -1.0 if row["validation_map"] is None else float(row["validation_map"])
+        groups.setdefault((row["method"], row["setting"], row["seed"]), []).append(row)
+    return [max(group, key=score) for group in groups.values()]
 
 
 def check_some_trained(rows: Sequence[Row]) -> None:

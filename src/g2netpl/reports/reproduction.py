@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from g2netpl.experiments.data import ArrayData
 from g2netpl.experiments.paper import OURS, PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
 from g2netpl.experiments.sweep import Row, describe_row
@@ -39,7 +40,7 @@ def write_page(plan: Plan, results: dict[str, list[Row]], data: str | None, fold
         "reproduction.html",
         sections=[_section(plan, name, results[name], data, folder) for name in recipes],
         data=data,
-        subject=plan.dataset.name,
+        subject=plan.base.name,
         differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
     )
 
@@ -134,7 +135,7 @@ def steps(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> lis
 def here(plan: Plan) -> dict[str, str]:
     """The protocol of this reproduction, with the keys of the paper's."""
     train, test = plan.tables
-    protocol, subject = plan.protocol, plan.dataset
+    protocol, subject = plan.protocol, plan.base
     rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
     batches = ", ".join(str(size) for size in protocol.batch_sizes)
     k, given = float((train.values == POSITIVE).sum(axis=1).mean()), protocol.expected_positives
@@ -155,19 +156,16 @@ def here(plan: Plan) -> dict[str, str]:
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
         "positives per image": expected.get(str(given), f"k = {given}, as given"),
-        "classes": f"a sigmoid for each, also in {OURS}; g2netpl itself uses the annotation model; "
-        "rows of --methods use their own",
+        "classes": f"a sigmoid for each, also in {OURS}; g2netpl itself uses the annotation model",
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
 
 
 def _network(plan: Plan) -> tuple[str, str]:
     """The backbone and its start, and what it sees of the images."""
-    subject, photos = plan.dataset, plan.photos
-    if subject.kind == "scenes":
-        return "a small CNN, from scratch", "64 × 64, generated"
-    if subject.kind == "features":
-        made = read_json(Path(subject.features or ".") / RUN) or {}
+    subject, photos = plan.base, plan.photos
+    if isinstance(subject, ArrayData):
+        made = read_json(Path(subject.folder or ".") / RUN) or {}
         note = f"{made.get('backbone')} at {made.get('size')} px, frozen"
         return note if made else "frozen features as given", "as the features were made"
     start = "pretrained" if photos.get("pretrained", True) else "from scratch"

@@ -26,7 +26,6 @@ from g2netpl.runs.metrics import can_rank
 from g2netpl.runs.records import REPORT, Content, EquilibriumMetrics
 from g2netpl.runs.run import Run
 from g2netpl.runs.tables import SPLITS, HeldOut
-from g2netpl.training.progress import restless, restless_words
 from g2netpl.utils.errors import InputError
 
 _MOST_ROWS = 400  # of the table of classes
@@ -72,7 +71,6 @@ def _curves(run: Run) -> Content:
     ]
     return {
         "unresolved": last.get("undecided"),
-        "unstable": restless_words(history) if restless(history) else "",
         "off_k": predicted if predicted and not k / 3 <= predicted <= 3 * k else None,
         "has_pseudo": any(record.get("undecided") is not None for record in history),
         "curves": [plot for plot in curves if plot.rows],

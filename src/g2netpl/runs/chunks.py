@@ -130,9 +130,8 @@ class ImageFinder(NamedTuple):
             return [self.paths[name] for name in names]
         return self.images.find(names, exactly=True).paths
 
-    def missing(self, names: Sequence[str]) -> list[str]:
-        """Those that are not there."""
-        return [names[row] for row in self.images.find(names, exactly=True).missing]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ImageFinder, (self.address, self.paths)
 
 
 def load_classifier(

@@ -30,9 +30,9 @@ PATHS = SEVERAL | {
 class DataConfig(Options):
     """Where labels and images are, and how label files are read."""
 
-    labels: Files = key(..., "label file of the training images, or folder; may be repeated")
+    labels: Files = key(..., "label file of the training images, or a folder; may be repeated")
     images: PathText | None = key(
-        None, "folder of the images, tar shards, Parquet or s3://… (default: next to the labels)"
+        None, "images: folder, tar shards, Parquet, s3://… (default: next to the labels)"
     )
     unlabelled: PathText | None = key(None, "another folder of unlabelled training images")
     only_listed: bool | None = key(
@@ -59,10 +59,10 @@ class DataConfig(Options):
     test_images: PathText | None = key(None, "folder of the test images (default: --images)")
     overlap: Literal["refuse", "allow"] = key("refuse", "test images that are also trained on")
     validation_labels: Files | None = key(
-        None, "label file of the validation images, instead of held-out training images"
+        None, "label file of validation images, instead of held-out training images"
     )
     groups: PathText | None = key(
-        None, "images that stay in one split: a CSV file with image,group, or the word folder"
+        None, "images that stay in one split: CSV file (image,group), or the word folder"
     )
 
     @field_validator(*sorted(SEVERAL), mode="before")
@@ -101,12 +101,12 @@ class RunConfig(DataConfig, TrainConfig):
     """One training run in a folder. Immutable; unknown keys and invalid values are rejected."""
 
     output: PathText = key(..., "run folder to write")
-    continue_from: PathText | None = key(None, "reviewed run to continue from, with the answers")
+    continue_from: PathText | None = key(
+        None, "reviewed run, to start from its model, pseudo-labels and answers"
+    )
     checkpoint_minutes: float = key(10, "minutes between checkpoints in an epoch; 0: none", ge=0)
     checkpoint_steps: int | None = key(None, "steps between checkpoints in an epoch", ge=1)
-    log_with: tuple[str, ...] = key(
-        (), "trackers, separated by commas: tensorboard, mlflow[:ADDRESS], wandb[:PROJECT]"
-    )
+    log_with: tuple[str, ...] = key((), "trackers, such as tensorboard,mlflow:ADDRESS,wandb")
 
     @field_validator("log_with", mode="before")
     @classmethod

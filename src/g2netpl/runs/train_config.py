@@ -47,9 +47,7 @@ class TrainConfig(Options):
     annotation: Literal["auto", "sampled", "random", "complete"] | None = key(
         None, "how labels came to be observed; sampled: as tags (default: that of the method)"
     )
-    setting: str = key(
-        "own", "labels to hide: full, fspl, sspl:0.2, known:0.1, positives:1+1, biased:frequency"
-    )
+    setting: str = key("own", "labels to hide, such as fspl, sspl:0.2 or known:0.1 (default: none)")
     mode: AskedMode = key(
         "auto",
         "trained layers; linear: head, partial: upper blocks too, lp-ft: linear, then full; "
@@ -59,12 +57,17 @@ class TrainConfig(Options):
     backbone: str = key("lite0", "tiny, lite0, lite1, lite2, or any model of timm")
     pretrained: bool = key(True, "start from pretrained weights")
     weights: PathText | None = key(None, "weights of the backbone, .safetensors or .pth")
-    prior: PathText = key("auto", "prior of the classes: names (ImageNet's), none, or a score FILE")
+    prior: PathText = key(
+        "auto",
+        "prior of the classes: names, none, or a FILE of scores",
+    )
     names: PathText | None = key(None, "corrected table of check --names-out (default: matched)")
     hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=65_536)
     image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=8_192)
     augment: Literal[Augment, "pair"] = key(
-        "paper", "augmentation; paper: mirrored, weak: shifted, strong: distorted, pair: both"
+        "paper",
+        "augmentation; plain: none, paper: mirrored, weak: and shifted, strong: and distorted, "
+        "pair: weak and strong",
     )
     max_unreadable: int | None = key(
         None, "unreadable images allowed (default: 0.1 %, at least 1)", ge=0

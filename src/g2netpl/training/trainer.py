@@ -220,7 +220,7 @@ class Trainer:
             for number in range(first, len(self.phases)):
                 self._start_phase(number, checkpoint if number == first else None)
                 self._notify("on_phase_start")
-                with _one_thread() if self.phase.mode == "linear" else nullcontext():
+                with one_thread() if self.phase.mode == "linear" else nullcontext():
                     while not self._is_finished:
                         self._run_epoch()
                 self.last_model = copy_state(self.evaluated)
@@ -492,7 +492,7 @@ def _warm_average(decay: float) -> Callable[..., None]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Tensors of a head are small: more threads would only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
