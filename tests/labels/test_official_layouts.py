@@ -98,7 +98,7 @@ def test_coco_sorts_ids_as_text_and_leaves_out_what_has_no_annotation(tmp_path):
     assert table.values.tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
     assert table.notes == (
         "2 images without any annotation are left out, as in the SPML protocol "
-        "(--absent unobserved keeps them, unlabelled)",
+        "(--set absent=unobserved keeps them, unlabelled)",
     )
 
 

@@ -96,7 +96,7 @@ def test_a_launcher_trains_and_one_rank_prints(launch, values):
     keys = values("run", mode="linear", epochs=3)
     begun = launch(keys)
     assert begun.code() == 0, begun.said
-    for words in ("epoch 3 of 3: cost 0.", "written to", "60 images, 10 classes"):
+    for words in ("epoch 3 of 3: loss 0.", "written to", "60 images, 10 classes"):
         assert begun.said.count(words) == 1
     alone = train(RunConfig.read(values("alone", mode="linear", epochs=3), "test"))
     found = load_run(keys["output"]).result

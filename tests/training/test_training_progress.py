@@ -17,5 +17,5 @@ def test_each_epoch_has_a_line():
     epochs = [line for line in lines if line.startswith("epoch ")]
     assert len(epochs) == trainer.epochs > 1
     for number, line in enumerate(epochs, start=1):
-        assert re.match(rf"epoch {number} of {trainer.epochs}: cost \d\.\d{{4}} · mAP .*%", line)
+        assert re.match(rf"epoch {number} of {trainer.epochs}: loss \d\.\d{{4}} · mAP .*%", line)
         assert "regret" in line

@@ -68,7 +68,7 @@ def _split(backbone: nn.Module, at: str | None, images: Tensor) -> SplitBackbone
     hint = "" if near in (None, at) else f" (did you mean {near!r}?)"
     blocks = listed([name for name in fractions if name.count(".") < 2], 20)
     place = "" if at is None else f" at {at!r}{hint}; its blocks: {blocks}"
-    raise InputError(f"--train-from: cannot split the backbone{place}; use --mode linear or full")
+    raise InputError(f"train_from: cannot split the backbone{place}; use --mode linear or full")
 
 
 def _compute_above(backbone: nn.Module, images: Tensor) -> dict[str, float]:

@@ -4,6 +4,7 @@ Several ranks share the images, and each of them gets the whole table.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,6 +15,17 @@ from g2netpl.core.models import evaluating
 from g2netpl.images.features import OnBatch, compute_rows
 from g2netpl.images.loader import Rows, Source, plain_groups
 from g2netpl.utils.arrays import Scores
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Tensors of a head are small: more threads would only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def predict_all(

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from g2netpl.core import plugins
-from g2netpl.core.inference import predict_all
+from g2netpl.core.inference import one_thread, predict_all
 from g2netpl.experiments.data import ArrayData, Data, PhotoData
 from g2netpl.experiments.statistics import bootstrap_map, f1_scores, watch_labels
 from g2netpl.experiments.sweep import (
@@ -45,7 +45,7 @@ from g2netpl.training.datamodule import TensorDataModule
 from g2netpl.training.progress import describe
 from g2netpl.training.splits import ListedImages, observe_data
 from g2netpl.training.train import train
-from g2netpl.training.trainer import Callback, NumericalStop, Trainer, one_thread
+from g2netpl.training.trainer import Callback, NumericalStop, Trainer
 from g2netpl.utils.arrays import Scores
 from g2netpl.utils.console import Console
 from g2netpl.utils.files import appending

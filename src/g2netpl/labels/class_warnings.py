@@ -20,7 +20,7 @@ _RARE, _TIMES = 3, 10  # positives of a likely typo; how much more frequent the 
 _SIMILAR = 0.85  # of difflib: one letter more or fewer in 4, or another one in 7
 _NAMED = 3  # in a note
 _ENOUGH = 20  # labelled images of one positive, so that it is no coincidence
-_HINT = "one class written in several ways? --aliases FILE makes it one, with a line"
+_HINT = "one class written in several ways? --set aliases=FILE makes it one, with a line"
 
 
 class SimilarNames(NamedTuple):
@@ -87,13 +87,13 @@ def class_notes(table: LabelTable, single_label: bool = False) -> list[str]:
     if not single_label and looks_single_label(table):
         notes.append(
             "every labelled image has exactly one positive; if each shows one class, as a photo of "
-            "one species does, say --single-label: then all other classes are known to be absent"
+            "one species does, give --single-label: then all other classes are known to be absent"
         )
     for name, count in counts.items():
         if name.strip().lower() in _NO_CLASS and count and not single_label:
             notes.append(
                 f"{name!r} is a class as any other, on {counted(count, 'image')}; if it means that "
-                "nothing is there, leave it out, and if tags are complete give --absent negative"
+                "nothing is there, leave it out; if tags are complete, --set absent=negative"
             )
     if len(counts) == 1 and positives.any() and not negatives.any():
         notes.append(

@@ -60,7 +60,7 @@ def read_training_data(config: RunConfig) -> TrainingData:
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
             f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
-            f"{labels}; leave them out with --only-listed"
+            f"{labels}; leave them out with --set only_listed=true"
         )
     fraction = config.validation if validation is None else 0.0
     data = split_and_observe(table, setting, fraction, config.seed, config.single_label, apart)
@@ -143,7 +143,7 @@ def _with_unlisted(
     root = folder_of(config.labels, None, config)
     unlisted = _new(around, root, taken)
     if unlisted:
-        what = "taken as unlabelled training images (--only-listed leaves them out)"
+        what = "taken as unlabelled training images (--set only_listed=true leaves them out)"
         what = "left out" if leave_out else what
         notes.append(f"{counted(len(unlisted), 'image')} of {root} not listed: {what}")
     unlisted = {} if leave_out else unlisted

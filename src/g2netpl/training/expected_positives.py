@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from g2netpl.core.inference import predict_all
+from g2netpl.core.inference import one_thread, predict_all
 from g2netpl.core.models import build_backbone, build_model
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource, epoch_groups
@@ -190,6 +190,7 @@ def _most_observed(observed: LabelMatrix) -> IndexArray:
     return np.sort(order[:_RANKED_CLASSES])
 
 
+@one_thread()
 def _cross_fitted(features: Features, tags: npt.NDArray[np.bool_], seed: int) -> Features:
     """Scores of each fold by a softmax classifier that was trained on the other folds."""
     order = np.random.default_rng([seed, 0x6B65]).permutation(len(features))

@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from g2netpl.core.algorithm import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.core.annotation import SampledPositiveHead
-from g2netpl.core.inference import compute_all
+from g2netpl.core.inference import compute_all, one_thread
 from g2netpl.images.loader import Subset
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ _SQUARED_NORM = 1000.0
 _MOST_LABELLED = 1000  # images that weight decay, factor and sharpness are chosen by
 _FOLDS = 5
 _MOST_NUMBERS = 500_000_000  # in the features of the labelled images
-_KEPT_DECAY = 0.3  # of the weight decay, in the epochs after the solution
+# of the weight decay, in the epochs after the solution; a softmax beside the sigmoids needs less
+_KEPT_DECAY, _KEPT_BESIDE_SOFTMAX = 0.3, 0.03
 _ITERATIONS = 300
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of logits and observed labels (B, L): (B,)
@@ -148,11 +149,12 @@ def solve_head(trainer: "Trainer") -> tuple[Choice, float]:
     q = q if choice.factor else None
     probe = solve(loss, features, q, observed[rows], choice.weight_decay, choice.factor)
     head.set_probe(probe.weight, probe.bias, probe.factor)
+    kept = _KEPT_DECAY
     if isinstance(head, SampledPositiveHead):
         head.calibrate(choice.sharpness, trainer.k)
-        return choice, 0.0
+        kept = _KEPT_BESIDE_SOFTMAX
     variance = float(features.var(dim=0).sum()) / _SQUARED_NORM
-    return choice, _KEPT_DECAY * choice.weight_decay * variance / observed.shape[1]
+    return choice, kept * choice.weight_decay * variance / observed.shape[1]
 
 
 def default_decay(images: int) -> float:
@@ -160,6 +162,7 @@ def default_decay(images: int) -> float:
     return 6.0 / math.sqrt(max(1, images))
 
 
+@one_thread()
 def solve(
     loss: Loss,
     features: Tensor,
@@ -234,6 +237,7 @@ def _solve_path(
     return probes
 
 
+@one_thread()
 def choose(
     loss: Loss,
     features: Tensor,

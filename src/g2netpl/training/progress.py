@@ -10,7 +10,7 @@ from g2netpl.utils.progress import Work
 
 def describe(record: Mapping[str, Any]) -> str:
     """One epoch in one line."""
-    parts = [f"cost {record['cost']:.4f}"]
+    parts = [f"loss {record['cost']:.4f}"]
     for key, form in (
         ("validation_map", "mAP {:.1%}"),
         ("regret", "regret {:.3f}"),

@@ -18,7 +18,7 @@ interrupted and resumed from a checkpoint gives the same weights and pseudo-labe
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from g2netpl.core.algorithm import Batch, train_epoch
-from g2netpl.core.inference import mc_dropout, predict_all, readable_batch
+from g2netpl.core.inference import mc_dropout, one_thread, predict_all, readable_batch
 from g2netpl.core.methods import build_method
 from g2netpl.core.models import (
     Model,
@@ -489,14 +489,3 @@ def _warm_average(decay: float) -> Callable[..., None]:
         torch._foreach_lerp_(averages, weights, 1.0 - now)
 
     return average
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Tensors of a head are small: more threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -102,11 +102,11 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     if len(kept) < len(table):
         what = f"{len(table) - len(kept):,} images without any annotation are left out"
         notes.append(
-            f"{what}, as in the SPML protocol (--absent unobserved keeps them, unlabelled)"
+            f"{what}, as in the SPML protocol (--set absent=unobserved keeps them, unlabelled)"
         )
     if not _OFFICIAL.fullmatch(path.stem) and options.absent is None:
         note = "classes without an annotation are taken as negative; if only some objects were "
-        notes.append(f"{note}annotated, give --absent unobserved")
+        notes.append(f"{note}annotated, give --set absent=unobserved")
     return table.take(kept).with_notes(notes)
 
 

@@ -169,5 +169,5 @@ def unused_note(aliases: Mapping[str, str], classes: Sequence[str]) -> list[str]
     unused = [name for name in aliases if name not in known]
     if not unused:
         return []
-    count = f"{len(unused):,} of the {len(aliases):,} names in --aliases"
+    count = f"{len(unused):,} of the {len(aliases):,} names in the aliases"
     return [f"no class here is called {unused[0]!r} ({count})"]

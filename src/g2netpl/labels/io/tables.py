@@ -119,7 +119,7 @@ def _read_wide(
         issues.add(sheet.where(row), "meaning of -1", message, classes[column])
     values[is_minus_one] = NEGATIVE if options.minus_one == "negative" else UNOBSERVED
     if options.absent == "negative" and (values == UNOBSERVED).any():
-        note = "--absent negative has no effect on a wide table: an empty cell means unknown"
+        note = "absent=negative has no effect on a wide table: an empty cell means unknown"
         notes = [*notes, note]
     return build.wide_table(names, classes, values, sheet.where, issues, notes)
 
