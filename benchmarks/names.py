@@ -23,7 +23,7 @@ from g2netpl.core.methods import METHODS
 from g2netpl.core.models import Backbone
 from g2netpl.core.prior import NamePrior
 from g2netpl.labels.class_names import class_weights, imagenet_synsets, match_names, summary
-from g2netpl.training.linear_probe import choose, solve, tag_loss
+from g2netpl.training.linear_probe import choose, kept_decay, solve, tag_loss
 
 
 class Folder:
@@ -127,7 +127,7 @@ def run(
         decay, factor = choice.weight_decay, choice.factor
         probe = solve(tag_loss, x, q_of_tagged, observed[tagged], decay, factor)
         model.head.set_probe(probe.weight, probe.bias, probe.factor)
-        softmax_scale = 0.0
+        softmax_scale, weight_decay = 0.0, kept_decay(decay, x, observed.shape[1], True)
         if not method.trains_sigmoids:
             return solved_row(model, folder, matched if names else None)
     groups = model.head.parameter_groups(lr, softmax_scale)

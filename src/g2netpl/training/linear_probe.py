@@ -41,8 +41,7 @@ _SQUARED_NORM = 1000.0
 _MOST_LABELLED = 1000  # images that weight decay, factor and sharpness are chosen by
 _FOLDS = 5
 _MOST_NUMBERS = 500_000_000  # in the features of the labelled images
-# of the weight decay, in the epochs after the solution; a softmax beside the sigmoids needs less
-_KEPT_DECAY, _KEPT_BESIDE_SOFTMAX = 0.3, 0.03
+_KEPT, _KEPT_BESIDE_SOFTMAX = 0.3, 0.03  # of the weight decay, in the epochs after the solution
 _ITERATIONS = 300
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of logits and observed labels (B, L): (B,)
@@ -149,12 +148,16 @@ def solve_head(trainer: "Trainer") -> tuple[Choice, float]:
     q = q if choice.factor else None
     probe = solve(loss, features, q, observed[rows], choice.weight_decay, choice.factor)
     head.set_probe(probe.weight, probe.bias, probe.factor)
-    kept = _KEPT_DECAY
-    if isinstance(head, SampledPositiveHead):
+    has_softmax = isinstance(head, SampledPositiveHead)
+    if has_softmax:
         head.calibrate(choice.sharpness, trainer.k)
-        kept = _KEPT_BESIDE_SOFTMAX
+    return choice, kept_decay(choice.weight_decay, features, observed.shape[1], has_softmax)
+
+
+def kept_decay(decay: float, features: Tensor, classes: int, has_softmax: bool) -> float:
+    """The weight decay of sigmoids in the epochs after the solution."""
     variance = float(features.var(dim=0).sum()) / _SQUARED_NORM
-    return choice, kept * choice.weight_decay * variance / observed.shape[1]
+    return (_KEPT_BESIDE_SOFTMAX if has_softmax else _KEPT) * decay * variance / classes
 
 
 def default_decay(images: int) -> float:
