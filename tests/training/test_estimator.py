@@ -107,7 +107,7 @@ def test_in_a_pipeline_cloned_and_pickled():
         ({"thresholds": "best"}, "thresholds: expected f1, expected, or precision:P"),
         ({"optimizer": "Adamm"}, "unknown optimizer 'Adamm'"),
         ({"expected_positives": 4.5}, "expected_positives: 4.5 per image, .* only 4 classes"),
-        ({"options": [1]}, r"options: expected a dictionary, got \[1\]"),
+        ({"options": [1]}, "options: .*dictionary"),
     ],
 )
 def test_mistakes_in_parameters_are_value_errors_of_fit(changes, problem):

@@ -208,6 +208,6 @@ def test_names_are_read_and_mistakes_told():
     two = ("tensorboard", "mlflow:http://host:5000")
     assert trackers("tensorboard, mlflow:http://host:5000") == two
     assert trackers(["tensorboard", "tensorboard", "none"]) == ("tensorboard",)
-    for wrong in ("tensorbord", 5):
-        with pytest.raises(InputError, match=r"log_with: string should match .*tensorboard"):
+    for wrong in ("tensorbord", "tensorboard:runs", 5):
+        with pytest.raises(InputError, match=r"unknown tracker .*tensorboard"):
             trackers(wrong)

@@ -18,7 +18,7 @@ from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.options import Options, none_from_text
 
-Tracker = Annotated[str, Field(pattern=r"^(tensorboard|(mlflow|wandb)(:.+)?)$")]
+TRACKERS = ("tensorboard", "mlflow", "wandb")
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 PATHS = SEVERAL | {
@@ -113,7 +113,12 @@ class RunConfig(DataConfig, TrainConfig):
     def _split_trackers(cls, value: object) -> object:
         parts = value if isinstance(value, list | tuple) else [value]
         names = [name.strip() for part in parts for name in str(part or "").split(",")]
-        return tuple(dict.fromkeys(name for name in names if name not in ("", "none")))
+        names = [name for name in names if name not in ("", "none")]
+        for name in names:
+            kind, colon, _ = name.partition(":")
+            if kind not in TRACKERS or (kind == "tensorboard" and colon):
+                raise ValueError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
+        return tuple(dict.fromkeys(names))
 
     _no_steps = field_validator("checkpoint_steps", mode="before")(none_from_text)
 

@@ -104,7 +104,7 @@ def _check_same(
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
     other = [key for key in changed if key not in lists or not _grew(before[key], now[key])]
     if other:
-        names = {"label_format": "--format", "fingerprints": "content of the data"}
+        names = {"label_format": "--format", "fingerprints": "content of the data", "what": "WHAT"}
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in other)
         raise InputError(f"{folder}: other {flags} than it began with; choose another --output")
     if changed:

@@ -148,9 +148,9 @@ def solve_head(trainer: "Trainer") -> tuple[Choice, float]:
     q = q if choice.factor else None
     probe = solve(loss, features, q, observed[rows], choice.weight_decay, choice.factor)
     head.set_probe(probe.weight, probe.bias, probe.factor)
-    has_softmax = isinstance(head, SampledPositiveHead)
-    if has_softmax:
+    if isinstance(head, SampledPositiveHead):
         head.calibrate(choice.sharpness, trainer.k)
+    has_softmax = isinstance(head, SampledPositiveHead)
     return choice, kept_decay(choice.weight_decay, features, observed.shape[1], has_softmax)
 
 
