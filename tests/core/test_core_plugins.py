@@ -1,5 +1,7 @@
 """Methods from a file of the user's own."""
 
+from hashlib import sha256
+
 import pytest
 import torch
 
@@ -74,3 +76,19 @@ def test_a_mistake_in_a_method_names_its_line(tmp_path):
         method.loss(None, None, 0.0)
     with pytest.raises(ZeroDivisionError), plugin_errors():  # not the plugin's
         [].pop(1 // 0)
+
+
+def test_a_constructor_that_cannot_be_called_is_rejected_when_it_is_registered(tmp_path):
+    path = tmp_path / "mine.py"
+    lines = "    def __init__(self, observed):\n        super().__init__(observed)\n"
+    path.write_text(HALVES.replace("    def loss", lines + "    def loss"))
+    with pytest.raises(InputError, match=r"'halves': __init__ must take \(observed, \*options"):
+        load_plugins([str(path)])
+
+
+def test_the_digest_is_that_of_the_file(tmp_path):
+    path = tmp_path / "halves.py"
+    path.write_text(HALVES)
+    load_plugins([str(path)])
+    assert plugins.digest_of("halves") == sha256(path.read_bytes()).hexdigest()
+    assert plugins.digest_of("an") is None

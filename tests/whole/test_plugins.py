@@ -110,3 +110,25 @@ def test_what_fails_in_a_plugin_is_no_bug_of_ours(features, tmp_path, capsys):
     line = 1 + [line.startswith(LOSS) for line in text.splitlines()].index(True)
     assert f"{path}:{line}: TypeError: can only concatenate" in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["0.5", "output.logits", "output.logits.detach().mean()"])
+def test_a_loss_that_cannot_be_minimised_is_no_bug_of_ours(value, features, tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    text = EXAMPLE.read_text(encoding="utf-8")
+    path.write_text(text.replace(LOSS, f"        return {value}\n" + LOSS), encoding="utf-8")
+    assert compared(path, features, tmp_path / "out", "--jobs", "1", "--prior", "none") == 2
+    said = capsys.readouterr().err
+    assert "method steady: `loss` must return a tensor of one number with a gradient" in said
+    assert "bug" not in said
+
+
+def test_runs_of_an_earlier_content_of_the_file_are_named(own, features, tmp_path, capsys):
+    output, words = tmp_path / "out", "its plugin file has changed"
+    for changed, names in ((False, 0), (False, 0), (True, 1)):
+        if changed:
+            plugins.LOADED.clear()
+            del METHODS["steady"]
+            Path(own).write_text(EXAMPLE.read_text(encoding="utf-8") + "\n# 2\n", encoding="utf-8")
+        assert compared(own, features, output, "--jobs", "1") == 0
+        assert capsys.readouterr().out.count(words) == names

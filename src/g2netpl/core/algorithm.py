@@ -2,7 +2,9 @@
 
 The model takes a step that lowers `method.loss`, then the method moves its pseudo-labels towards
 the model's predictions (a method without pseudo-labels has no `update`). `methods/g2netpl.py` is
-the paper's method. The pseudo-label is û here, y its latent; the paper writes ŷ_u and y_u.
+the paper's method. The pseudo-label is û here, y its latent; the paper writes ŷ_u and y_u. The
+method's constructor sets û = ½ for unobserved labels (`Require`); the trainer calls `train_epoch`
+once per epoch (lines 1 and 7, `Repeat` and `until`), and each batch takes lines 2 to 6 in turn.
 """
 
 from collections.abc import Callable, Iterable
@@ -59,9 +61,9 @@ def train_epoch(
     """
     if not resumed:
         method.start_epoch(phi)
-    for batch in batches:  # line 1: a batch of images, their observed labels and pseudo-labels û
+    for batch in batches:  # line 1: repeat, here for a batch of images and their observed labels
         output = method(model, batch)  # forward pass; of two augmentations if the method needs them
-        loss = method.loss(output, batch, phi)  # line 2: L_obs + L_unobs, weighted by ξ(û, φ)
+        loss = method.loss(output, batch, phi)  # line 2: ξ(û, φ); L_obs + Σ ξ · CE(û, ŷ)
         tag_loss = model.head.loss(output, batch.observed, method.negative_weight)  # ours; paper: 0
         if step(tag_loss + loss) is False:  # line 3: θ, the parameters of the model, descends
             continue

@@ -3,6 +3,7 @@
 Only the command line can name a plugin: no configuration and no run folder runs code.
 """
 
+import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +11,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 
-from g2netpl.core.methods.base import METHODS
+from g2netpl.core.methods.base import METHODS, find_method
 from g2netpl.utils.errors import InputError, UserError
 
 LOADED: list[str] = []
 """Plugin files in the order they were run; worker processes run them too."""
+_DIGEST = "__g2netpl_sha256__"  # of the file, in its module
 
 
 def load_plugins(paths: list[str]) -> None:
@@ -29,11 +31,19 @@ def load_plugins(paths: list[str]) -> None:
         if spec is None or spec.loader is None:
             raise InputError(f"{path}: expected a Python file (.py)")
         module = sys.modules[name] = module_from_spec(spec)
+        setattr(module, _DIGEST, hashlib.sha256(Path(path).read_bytes()).hexdigest())
         with plugin_errors(path):
             spec.loader.exec_module(module)
         if len(METHODS) == count:
             raise InputError(f"{path}: registers no method; use @register of g2netpl.core")
         LOADED.append(path)
+
+
+def digest_of(method: str) -> str | None:
+    """SHA-256 of the plugin file that a method comes from; None for a method of the package."""
+    module = sys.modules.get(find_method(method).method.__module__)
+    digest: str | None = getattr(module, _DIGEST, None)
+    return digest
 
 
 @contextmanager

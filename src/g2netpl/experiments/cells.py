@@ -67,6 +67,8 @@ def run_sweep(sweep: Sweep, data: Data, folder: Path, jobs: int, work: Work) -> 
         with appending(path) as file:
             file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a crash may have left half a line
             for row in run_cells(sweep, data, missing, jobs, work, folder):
+                if digest := plugins.digest_of(cell_of(row).options[0]):
+                    row["plugin"] = digest
                 rows[cell_of(row)] = row
                 work.finished(describe_row(row))
                 file.write(json.dumps(row).encode() + b"\n")
@@ -74,6 +76,11 @@ def run_sweep(sweep: Sweep, data: Data, folder: Path, jobs: int, work: Work) -> 
                 os.fsync(file.fileno())
 
     first = sweep.cells()
+    for method in _changed_methods(first, rows):
+        work.print_line(
+            f"{method}: its plugin file has changed, and its finished runs are kept; use another "
+            "--output, or --overwrite"
+        )
     train_missing(first)
     chosen = choose([rows[cell] for cell in first])
     later = sweep.later_cells([cell_of(row) for row in chosen if "diverged" not in row])
@@ -84,6 +91,13 @@ def run_sweep(sweep: Sweep, data: Data, folder: Path, jobs: int, work: Work) -> 
 def _is_trained(row: Row | None, watched: bool) -> bool:
     """Whether a cell is trained, and its pseudo-labels were watched if that is wanted."""
     return row is not None and (not watched or bool(row["movement"]) or row["undecided"] is None)
+
+
+def _changed_methods(cells: Sequence[Cell], rows: Mapping[Cell, Row]) -> list[str]:
+    """Methods with finished runs of an earlier content of their plugin file."""
+    done = {(cell.options[0], rows[cell].get("plugin")) for cell in cells if cell in rows}
+    changed = {name for name, digest in done if digest not in (None, plugins.digest_of(name))}
+    return sorted(changed)
 
 
 def run_cells(

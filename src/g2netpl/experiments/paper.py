@@ -53,8 +53,8 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {
     "table1": Recipe(
         "Table 1: one positive label on every image",
-        "All methods at FSPL, with full labels and with one label of each sign as references. "
-        + _BOTH_READINGS,
+        "All methods with one positive label per image (FSPL); for reference full labels, and one "
+        "positive and one negative label per image. " + _BOTH_READINGS,
         (
             Block(("bce", "bce-ls"), ("full",)),
             Block(("iu",), ("positives:1+1",)),

@@ -25,7 +25,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.runs.train_config import USUAL_EPOCHS, Mode
 from g2netpl.training.configuration import obstacle
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.progress import Work
 
 LP_FT_EPOCHS = 5  # of full fine-tuning after the linear epochs; the paper's
@@ -72,7 +72,7 @@ class Plan:
         mode, epochs = self.mode(name) or "frozen features", self.epochs(name)
         if mode == "lp-ft":
             return f"lp-ft, {self.photos.get('linear_epochs')} epochs linear + {epochs} full"
-        return f"{mode}, {epochs} epochs"
+        return f"{mode}, {counted(epochs, 'epoch')}"
 
     def data(self, name: str) -> Data:
         """What a recipe is trained on; label files are read once for each mode."""

@@ -46,6 +46,7 @@ class Line(Result):
     movement: list[Movement | None]
     expected_positives: NotRequired[FiniteFloat | None]
     diverged: NotRequired[str]
+    plugin: NotRequired[str]  # SHA-256 of the file that the method comes from
 
 
 @dataclass(frozen=True)

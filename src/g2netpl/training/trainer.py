@@ -50,7 +50,7 @@ from g2netpl.training.linear_probe import Choice, can_solve, solve_head
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
 from g2netpl.utils.arrays import Scores
-from g2netpl.utils.errors import UserError
+from g2netpl.utils.errors import InputError, UserError
 from g2netpl.utils.launch import device_of
 
 State = dict[str, Tensor]
@@ -395,6 +395,11 @@ class Trainer:
 
     def _step(self, loss: Tensor) -> bool:
         """One optimizer step; False if the loss is not finite, on this rank or another."""
+        if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            raise InputError(
+                f"method {self.config.method}: `loss` must return a tensor of one number with a "
+                "gradient, such as a mean"
+            )
         loss = loss * 0.0 if self._is_empty else loss
         value, state = loss.item(), self.state
         if distributed.any_rank(not np.isfinite(value)):

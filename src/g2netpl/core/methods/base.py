@@ -2,19 +2,24 @@
 
 A method of your own is one class in one file:
 
+    from pydantic import Field
+    from torch.nn.functional import logsigmoid
+    from g2netpl.core import POSITIVE, Method, MethodOptions, register
+
     @register("focal", "focal loss, unobserved labels are negative", source="Lin et al., ICCV 2017")
     class Focal(Method):
         class Options(MethodOptions):
-            gamma: float = Field(default=2.0, ge=0, description="exponent of the focusing factor")
+            gamma: float = Field(default=2.0, ge=1, description="exponent of the focusing factor")
 
-        def loss(self, output, batch, phi):
-            target = (batch.observed == POSITIVE).float()
-            p = (output.logits * (2 * target - 1)).sigmoid()  # probability of the target
-            return -((1 - p) ** self.options.gamma * p.log()).mean()
+        def loss(self, output, batch, phi):  # one number, with a gradient
+            sign = 2 * (batch.observed == POSITIVE).float() - 1
+            log_p = logsigmoid(sign * output.logits)  # p: probability of the target
+            return -((1 - log_p.exp()) ** self.options.gamma * log_p).mean()
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -180,6 +185,13 @@ def register(
             raise InputError(f"method {name!r} is registered already; choose another name")
         if cls.loss is Method.loss:
             raise InputError(f"method {name!r}: the class {cls.__name__} has no `loss`")
+        try:
+            signature(cls).bind(None, None, k=None, epochs=1, seed=0)
+        except TypeError:
+            raise InputError(
+                f"method {name!r}: __init__ must take (observed, *options, **more) and pass them "
+                "to super().__init__"
+            ) from None
         METHODS[name] = Entry(name, cls, summary, source, annotation, full_labels, grid, defaults)
         return cls
 
