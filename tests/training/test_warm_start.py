@@ -127,7 +127,7 @@ def test_answers_about_held_out_images_are_kept_but_not_trained_on(reviewed, tmp
     answer(reviewed, [held_out], ("yes", "no"))
     assert continue_from(reviewed, tmp_path / "second", *STILL) == 0
     assert "10 labels by review" in (out := capsys.readouterr().out)
-    assert "2 of them of held-out images, not trained on" in out
+    assert "2 of them on held-out images, not trained on" in out
     observed = Run.open(tmp_path / "second").labels.observed
     assert (observed[held_out, 3], observed[held_out, 5]) == (POSITIVE, NEGATIVE)
 

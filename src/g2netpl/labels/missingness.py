@@ -38,13 +38,13 @@ def infer_mechanism(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[
     if classes < 2:
         return "random", "there is one class"
     if not negatives:
-        return "sampled", "there are only positives"
+        return "sampled", "only positives are observed"
     if positives + negatives == images * classes:
-        return "complete", "everything is known"
+        return "complete", "all labels are known"
     some = from_complete(labels) is not None or from_both_signs(labels) is not None
     if alike and some and observed_alike(labels, k):
-        return "random", "labels of both signs are missing at random"
-    return "sampled", "positives are known more often than negatives"
+        return "random", "positives and negatives are missing at random"
+    return "sampled", "positives are observed more often than negatives"
 
 
 def informative_rows(

@@ -196,7 +196,7 @@ def plot_precision_recall(splits: Mapping[str, HeldOut], thresholds: Thresholds)
         precision, recall, _ = precision_recall_curve(positive, scores)
         best = [float(precision[:-1][recall[:-1] >= level].max()) for level in _RECALLS]
         curves.append(Curve(split, _RECALLS, best))
-    note = "The best precision at a recall of at least so much: a higher threshold finds less."
+    note = "The best precision at each recall or above. A higher threshold finds fewer labels."
     title = "Precision and recall of all labels"
     return plot_lines(title, curves, "precision", x="recall", limits=UNIT, note=note)
 
