@@ -1,4 +1,4 @@
-"""The split that all trainings have: who is held out, and who is not."""
+"""The split that all runs have: who is held out, and who is not."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What somebody stumbles over who has never used it: each is told in one line, with what to do."""
+"""Mistakes of new users: each is one line with what to do."""
 
 import subprocess
 import sys

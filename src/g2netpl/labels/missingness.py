@@ -52,7 +52,7 @@ def informative_rows(
 ) -> IndexArray:
     """Images whose known labels are positive as often as all labels are, if there are k.
 
-    These are the images of which everything is known, and the others too if positives and negatives
+    These are the completely labelled images, and the others too if positives and negatives
     are missing at random there, also by the `scores` of a model that has not learnt from them.
     """
     everything, complete = np.arange(len(labels)), _complete(labels)
@@ -110,7 +110,7 @@ def from_complete(labels: LabelMatrix) -> float | None:
 
 
 def from_both_signs(labels: LabelMatrix) -> float | None:
-    """k where labels of both signs are missing at random; None where they are not.
+    """k if positives and negatives are missing at random; None if they are not.
 
     At random means that the number of observed negatives varies from image to image as it does
     when every label is observed independently; it varies less if people name a fixed number.
@@ -132,5 +132,5 @@ def _at_random(
 
 
 def _complete(labels: LabelMatrix) -> IndexArray:
-    """The images of which everything is known."""
+    """The completely labelled images."""
     return np.flatnonzero(per_image(labels) == labels.shape[1])

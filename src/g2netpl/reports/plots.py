@@ -1,7 +1,7 @@
 """Plots of the reports: one matplotlib function each.
 
-On a page a plot is an SVG in the page's colours, with its numbers as a table. Names from data stand
-beside the drawing as escaped text, never in it.
+On a page a plot is an SVG in the page's colours, with its numbers as a table. Names from data are
+escaped text next to the drawing, never in it.
 """
 
 import hashlib

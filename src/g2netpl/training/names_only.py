@@ -2,7 +2,7 @@
 
 The head has no weights, so a logit is factor · q, moved so that k classes per image are expected.
 One epoch without anything to learn from leaves it as it is, and everything else is as in other
-runs. Classes that the prior does not know are rejected: nothing could be said about them.
+runs. Classes that the prior does not know are rejected.
 """
 
 from collections.abc import Sequence
