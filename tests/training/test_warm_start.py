@@ -142,7 +142,7 @@ def test_what_cannot_be_continued(first, reviewed, tmp_path, capsys):
     foreign = {**json.loads(lines[0]), "image": "elsewhere.png"}
     (reviewed / "review.jsonl").write_text("\n".join([json.dumps(foreign), *lines[1:]]) + "\n")
     assert continue_from(reviewed, output) == 2
-    assert "decides about image 'elsewhere.png'" in capsys.readouterr().err
+    assert "has an answer about image 'elsewhere.png'" in capsys.readouterr().err
     assert not output.exists()
 
 
