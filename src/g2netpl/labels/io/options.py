@@ -21,7 +21,7 @@ _FORM = "'other name = class'"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a label file is to be read, if it does not say so itself."""
+    """How to read a label file, where its content does not decide it."""
 
     absent: Absent | None = None  # what a label means that the file does not name; None: usual
     separator: str | None = None  # between tags; None: ';' or '|', and ',' if it separates
