@@ -1,4 +1,4 @@
-"""What the game costs: its step against a bare PyTorch step with the same head, side by side.
+"""What a step of G²NetPL costs: compared with a plain PyTorch step with the same head.
 
 1. A step of `train_epoch` with `g2netpl` and two linear layers on 2,048-d features in memory, with
    20 and 80 classes, against a bare loop of the same mathematics: row fetch, the losses of both

@@ -1,8 +1,8 @@
-"""Are decisions as right as was promised?
+"""Do decisions reach the precision that was asked for?
 
 Without a folder: classes are drawn whose true precision at any threshold is known, and
 `precision:0.9` is chosen on 1,000 images, by the bounds and, for comparison, by the precision seen
-there. With a features folder: a training with a setting, a fifth held out with full labels, and
+there. With a features folder: a run with a setting, a fifth held out with full labels, and
 what `complete --confidence P` fills in, against the truth.
 
     python benchmarks/decisions.py

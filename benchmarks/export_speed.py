@@ -1,7 +1,7 @@
 """A bundle against PyTorch on the same cores: images per second, start, memory.
 
 Each is measured in a process of its own, in turns, from image files to calibrated scores (decoding
-and resizing in the same process) and for the network alone (batches of 16 in memory). The process
+and resizing in the same process) and for the network only (batches of 16 in memory). The process
 of the bundle never loads torch.
 
     python benchmarks/export_speed.py                          lite0 at 224 px, drawn photos

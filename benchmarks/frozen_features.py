@@ -6,10 +6,10 @@
 Images per processor second of all processes, one thread and 2 loader processes, so that other work
 on the machine counts little.
 
-1. The network alone, batches of 16 in memory: onnxruntime : PyTorch.
+1. The network only, batches of 16 in memory: onnxruntime : PyTorch.
 2. From files to features: onnxruntime : PyTorch. Bar: at least 2 times.
-3. From files to features : the slower of decoding alone and network alone. Bar: at least 0.8.
-   On cores that both share, D and N images/s alone make 1 / (1 / D + 1 / N) at best; the share of
+3. From files to features : the slower of decoding only and network only. Bar: at least 0.8.
+   On cores that both share, D and N images/s make 1 / (1 / D + 1 / N) at best; the fraction of
    that is shown too. Bar: at least 0.9.
 """
 

@@ -1,4 +1,4 @@
-"""What the benchmarks share: figures with a bar and a verdict, and fair clocks.
+"""What the benchmarks share: numbers with a bound and a verdict, and fair clocks.
 
 Ratios are measured side by side in one run. A loop that stays in one process is timed by its own
 processor seconds on one thread, so that other work on the machine does not count; what involves

@@ -2,7 +2,7 @@
 
 The folder has `train.npz`, `test.npz`, `meta.npz` and `imagenet_head.npz`. A fifth of the training
 images is for validation. A row has the test mAP at the epoch with the best validation mAP (full
-labels) and at the last epoch. Names are matched automatically; nothing is chosen by the test part.
+labels) and at the last epoch. Names are matched automatically; nothing is chosen on the test split.
 
     python benchmarks/names.py FOLDER --settings names,0.02,0.2,1 --out rows.csv
     python benchmarks/names.py FOLDER --shuffled ...          a wrong prior, as a control

@@ -1,13 +1,13 @@
-"""`predict` on a million images: flat memory, ten kills, no row twice or missing; and Ray beside.
+"""`predict` on a million images: flat memory, ten kills, no row twice or missing; and with Ray.
 
     python benchmarks/predict_at_scale.py                     1,000,000 images, killed 10 times
     python benchmarks/predict_at_scale.py --images 20000 --kills 3 --output runs/scale
-    python benchmarks/predict_at_scale.py --images 60000 --kills 0 --ray    with Ray beside
+    python benchmarks/predict_at_scale.py --images 60000 --kills 0 --ray    also with Ray
 
 Small PNG pictures in tar shards of 10,000 are made and a tiny network to score them. `predict` into
 a folder is killed (SIGKILL) at random moments and started again until it ends by itself. Its memory
 and that of its loader processes is looked at every half second; a plot has it against the images
-that are done. In the end pyarrow alone reads the folder: every name must be there once, and every
+that are done. In the end only pyarrow reads the folder: every name must be there once, and every
 score must be the one that the bundle gives to a file of the same colour.
 """
 

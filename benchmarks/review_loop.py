@@ -1,4 +1,4 @@
-"""Does a review pay? Decisions in the order of the page's queue against as many random ones.
+"""Does a review improve results? Answers in the order of the page's queue and as many random ones.
 
     python benchmarks/review_loop.py --data coco_small
     python benchmarks/review_loop.py --data coco_small --images 1500 --image-size 128 --seeds 0
@@ -6,9 +6,9 @@
         --orders useful,photos:useful,rest:useful,photos:random
 
 The folder holds train.csv and test.csv with full labels, and the images. One positive label on 20 %
-of the training images stays visible. After a first training, questions are asked by the code behind
-`g2netpl review` and answered from the hidden truth; then the game goes on with the answers, as by
-`g2netpl train --continue-from`, and, to compare, is begun anew with the same labels. Prints test
+of the training images stays visible. After a first run, questions are asked by the code behind
+`g2netpl review` and answered from the hidden truth; then training continues with the answers, as by
+`g2netpl train --continue-from`, and, to compare, starts again with the same labels. Prints test
 mAP × 100 for each. The control that trains as long with hardly an answer is "random 1".
 
 An order is one of questions; `photos:ORDER` answers whole photos instead, for as long as the
@@ -129,9 +129,9 @@ def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]
             f"{said['no']} no: {labels / minutes:.0f} labels a minute; {said['toggles']} toggles"
         )
         write_labels(reviewed_labels(run), merged)
-        for name in ("gone on", "begun anew"):
+        for name in ("continued", "from scratch"):
             output = folder / f"{order} {count} {name}"
-            if name == "gone on":
+            if name == "continued":
                 value = fit(flags, partial, output, seed, continue_from=str(run))
             else:
                 value = fit(flags, merged, output, seed, expected_positives=k)

@@ -1,4 +1,4 @@
-"""One table of all figures that have a bar, each measured side by side in this run.
+"""One table of all numbers that have a bound, each measured side by side in this run.
 
     python benchmarks/run_all.py                 everything
     python benchmarks/run_all.py step memory     some of it

@@ -3,7 +3,7 @@
     python benchmarks/upper_blocks.py --labels VOC2012/ImageSets/Main/train.txt \
         --test-labels VOC2012/ImageSets/Main/val.txt --output runs/blocks
     … --backbone lite2 --image-size 260               a stronger backbone
-    … --augment pair                                     two views of each photo
+    … --augment pair                                     two augmentations of each photo
     … --train-from none --image-size 160 --epochs 5 --learning-rate 3e-5   everything learns
 
 Six epochs of the last layer of lite0 at 224 px, then four of its last block too; usual rates, batch
@@ -25,7 +25,7 @@ METHODS = "an,an-ls,wan,epr,role,ll-r,gr,em-apl,sampled,g2netpl"
 
 
 def trained(folder, **keys):
-    """The result of a training, which is begun, gone on with, or finished already."""
+    """The result of a run, which is started, resumed, or finished already."""
     result = folder / "result.json"
     if not result.is_file():
         config = RunConfig(**keys, output=str(folder), mode="lp-ft", linear_epochs=6, patience=0)
@@ -41,7 +41,7 @@ if __name__ == "__main__":
     parser.add_argument("--methods", default=METHODS)
     parser.add_argument("--settings", default="fspl,sspl:0.2")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--augment", default="paper", help="pair: two views of each photo")
+    parser.add_argument("--augment", default="paper", help="pair: two augmentations of each photo")
     parser.add_argument("--backbone", default="lite0")
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--train-from", default="blocks.6", help="none: everything learns")

@@ -1,11 +1,11 @@
 """An active loop: train, ask about the most useful labels, take the answers, train again.
 
 Each round trains a classifier, lets g2netpl choose the questions ("does this photo show a four?"),
-answers them from a file, adds the answers to the labels and goes on. The file stands for a person:
-use `g2netpl review RUN` instead, and the same answers come from a page in the browser.
+answers them from a file, adds the answers to the labels and continues. The file simulates a person:
+`g2netpl review RUN` takes the same answers on a page in the browser.
 
     python examples/active_loop.py
-    python examples/active_loop.py --order random       the same, with questions drawn by chance
+    python examples/active_loop.py --order random       the same, with random questions
 
 It writes a run folder per round below `active-example`, with the answers in `review.jsonl`, and
 the growing label file `labels-1.csv`, `labels-2.csv`, …

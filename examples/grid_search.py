@@ -2,7 +2,7 @@
 
 2,000 rows of features, 8 labels each, of which four in five are hidden, as if nobody had looked.
 The grid tries two methods and two learning rates; each fold is scored by mAP over the labels
-that are known in it. Beside it stands what one would do without this package: a logistic
+that are known in it. The baseline without this package is a logistic
 regression per label that takes "unknown" as "no".
 
     python examples/grid_search.py

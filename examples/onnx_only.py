@@ -1,7 +1,7 @@
 """Use an exported classifier with onnxruntime, numpy and Pillow: no PyTorch, no g2netpl.
 
 `g2netpl export runs/first --output birds.onnx` writes one file with all that is needed: the graph
-takes bytes, and the metadata of the file say the rest (classes, image size, calibration,
+takes bytes, and the metadata of the file have the rest (classes, image size, calibration,
 thresholds). So these few lines are all that a server, a phone app or another language needs.
 
     python examples/onnx_only.py birds.onnx photos/*.jpg
@@ -19,7 +19,7 @@ from PIL import Image, ImageOps
 
 
 def main() -> None:
-    """Print what the classifier says of each photo."""
+    """Print the labels of each photo."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("bundle", help="file of g2netpl export")
     parser.add_argument("photos", nargs="+")
@@ -32,8 +32,8 @@ def main() -> None:
     for photo in flags.photos:
         pixels = read(photo, about["image_size"])
         (scores,) = session.run(["scores"], {"pixels": pixels[None]})
-        chances = calibrate(scores[0], about["temperature"], about["shift"])
-        named = dict(zip(about["classes"], chances.tolist(), strict=True))
+        probabilities = calibrate(scores[0], about["temperature"], about["shift"])
+        named = dict(zip(about["classes"], probabilities.tolist(), strict=True))
         labels = [
             name
             for name, limit in zip(about["classes"], thresholds, strict=True)
@@ -54,7 +54,7 @@ def read(path: str, size: int) -> np.ndarray:
 
 
 def calibrate(scores: np.ndarray, temperature: float, shift: float) -> np.ndarray:
-    """Scores of the network as chances."""
+    """Scores of the network as calibrated probabilities."""
     scores = np.clip(scores.astype(np.float64), 1e-12, 1 - 1e-12)
     logits = np.log(scores / (1 - scores))
     return 1 / (1 + np.exp(-(logits / temperature + shift)))

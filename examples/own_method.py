@@ -23,7 +23,7 @@ class Steady(Method):
         self.register_buffer("mean", torch.full_like(observed, 0.3, dtype=torch.float))
 
     def loss(self, output, batch, phi):
-        """Confident means count more as training goes on."""
+        """Confident means count more as training continues."""
         mean, known = self.mean[batch.rows], batch.observed != UNOBSERVED
         targets = self.with_observed((mean > 0.5).float(), batch.observed)
         confident = torch.maximum(mean, 1 - mean) > self.options.confident

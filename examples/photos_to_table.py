@@ -13,7 +13,7 @@ own the script makes some, scenes of handwritten digits, and tags 60 % of them w
     python examples/photos_to_table.py --photos my-photos --tags tags.csv --backbone lite0
 
 It writes `completed.csv` (a row per photo and class: value, score, source) and `sure.csv` (a label
-file like yours, with every label filled in that is right with a chance of 0.9).
+file like yours, with every label filled in that is correct with probability 0.9).
 """
 
 import argparse
@@ -58,19 +58,19 @@ def main() -> None:
         ),
         overwrite=True,
     )
-    print(f"{run.expected_positives:.2f} labels per photo are to be expected")
+    print(f"{run.expected_positives:.2f} labels per photo are expected")
 
     everything = complete_run(run)
     write_completed(everything, flags.output / "completed.csv")
     print(everything)
     sure = complete_run(run, confidence=0.9)
     write_labels(sure.table, flags.output / "sure.csv")
-    print(f"{int(sure.added().sum())} new positives are sure, see {flags.output / 'sure.csv'}")
+    print(f"{int(sure.added().sum())} new positives are confident, see {flags.output / 'sure.csv'}")
 
     photo = everything.observed.images[0]
     scores = run.predict(Path(photos) / photo)[0]
     best = scores.argmax()
-    print(f"{photo} shows {run.classes[best]} with a chance of {scores[best]:.0%}")
+    print(f"{photo} shows {run.classes[best]} with probability {scores[best]:.0%}")
 
 
 def make_tagged_photos(folder: Path, count: int) -> tuple[Path, Path]:

@@ -65,7 +65,7 @@ def _data_sets_are_cached_apart(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _signal_handlers_are_restored():
-    """A command may ignore signals until its process ends; here the process goes on."""
+    """A command may ignore signals until its process ends; here the process continues."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     yield
     for number, handler in before.items():
@@ -124,7 +124,7 @@ def small_run(photos, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_bundle(small_run):
-    """That run as an ONNX file, with its card beside it."""
+    """That run as an ONNX file, with its card next to it."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason="the extra 'export' is not installed")
     path = small_run.parent / "scenes.onnx"

@@ -295,7 +295,7 @@ def test_other_flags_than_it_began_with_are_rejected(features, copied, trained, 
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
     assert compare(features, copied, *ARGUMENTS, *more) == 2
     shown = capsys.readouterr().err
-    assert f"out: other {flag} than it began with" in shown
+    assert f"out: was started with other {flag}" in shown
     assert len(shown.strip().splitlines()) == 1
     assert trained == []
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before

@@ -367,7 +367,7 @@ def test_seeds_may_be_added_and_nothing_else(features, again, trained, capsys):
         ("table1", more, "WHAT"),
     ):
         assert reproduce(features, again, what, *flags) == 2
-        assert f"other {name} than it began with" in capsys.readouterr().err
+        assert f"was started with other {name}" in capsys.readouterr().err
 
 
 # --- mistakes -------------------------------------------------------------------------------------

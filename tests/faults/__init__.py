@@ -1,1 +1,1 @@
-"""Trainings that are killed, stopped, starved of disk and fed with damage, again and again."""
+"""Runs that are killed, stopped, starved of disk and fed with damage, again and again."""

@@ -134,7 +134,7 @@ class Training:
         return self.lab.driver.run(self.arguments(), *faults)
 
     def resume(self, *faults, **changes):
-        """Resume as a user is told to, if there is something to resume."""
+        """Resume as the message says, if there is something to resume."""
         words = ["train", "--resume", "--output", str(self.folder)]
         if changes or not (self.folder / "run.json").exists():
             words = self.arguments("--resume", **changes)

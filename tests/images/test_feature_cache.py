@@ -133,7 +133,7 @@ def test_a_second_process_waits_for_the_first(photos_of, tmp_path):
 def test_only_rank_0_writes_and_all_ranks_compute_the_same_rows(photos_of, tmp_path, monkeypatch):
     monkeypatch.setattr(distributed, "is_main", lambda: False)
     monkeypatch.setattr(distributed, "broadcast", lambda rows: np.array([1, 4]))
-    with pytest.raises(InputError, match="all ranks need one folder"):
+    with pytest.raises(InputError, match="all ranks must share one --cache folder"):
         get_or_compute(tmp_path / "mine", KEY, photos_of.paths, SHAPE, photos_of.compute)
     assert photos_of.computed == [1, 4]
     assert not (tmp_path / "mine").exists()

@@ -129,6 +129,6 @@ def test_numbers_that_a_backbone_cannot_make_are_reported(small_training, monkey
     inputs = ImageDataModule(config, data, backbone_of(config), Console(quiet=True))
     inputs.prepare()
     features = inputs.all("linear").inputs.numpy()
-    assert inputs.bad_images() == [f"{data.paths[9]}: the backbone makes no finite numbers of it"]
+    assert inputs.bad_images() == [f"{data.paths[9]}: the output of the backbone is not finite"]
     assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [9]
     assert np.isfinite(np.delete(features, 9, axis=0)).all()

@@ -177,7 +177,7 @@ def test_the_cache_has_a_size_limit(store, monkeypatch, tmp_path):
 def test_an_incomplete_download_is_reported_and_tried_again(store, photos, tmp_path):
     place = locate(["a.png"], photos)[0]
     store.fault = lambda key, content: content[:-1]
-    with pytest.raises(Unreachable, match=r"a.png: \d+ bytes arrived of") as told:
+    with pytest.raises(Unreachable, match=r"a.png: received \d+ of") as told:
         content_of(place)
     assert "\n" not in str(told.value)
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]

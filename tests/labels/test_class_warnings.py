@@ -23,7 +23,7 @@ def test_a_rare_name_one_letter_apart_is_suspected(rare, count):
     (found,) = similar_class_names(table(giraffe=30, zebra=20, **{rare: count}))
     shown = "1 image" if count == 1 else f"{count} images"
     assert found.names == f"{rare!r} ({shown}) and 'giraffe' (30 images)"
-    assert str(found).endswith(f"makes it one, with a line '{rare} = giraffe'")
+    assert str(found).endswith(f"with the line '{rare} = giraffe'")
 
 
 @pytest.mark.parametrize(

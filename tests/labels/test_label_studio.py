@@ -70,7 +70,7 @@ def test_an_upload_is_found_under_the_name_it_had(tmp_path):
     assert locate(stored, tmp_path) == [str(tmp_path / name) for name in meant]
     assert find(["377351e8-IMG_3.png", "sub/377351e8-kept.png"], tmp_path).missing == [0, 1]
     Image.new("RGB", (4, 4)).save(tmp_path / "IMG_1 ü.png")
-    with pytest.raises(InputError, match="write the one that is meant"):
+    with pytest.raises(InputError, match="write the exact name"):
         locate(stored, tmp_path)
 
 

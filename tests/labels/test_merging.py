@@ -86,7 +86,7 @@ def test_contradictions_are_told_with_both_files_and_lines_and_a_remedy(contradi
         read_labels(contradicting)
     assert str(told.value) == (
         "bob.csv: image '1.jpg', class 'cat': negative here, positive in alice.csv (and 1 more "
-        "problem: g2netpl check lists them); correct one of the files, or say what counts with "
+        "problem: g2netpl check lists them); correct one of the files, or use "
         "--contradictions unknown or last"
     )
     assert [each.message for each in told.value.issues][1:] == [
@@ -173,8 +173,8 @@ def test_files_in_different_folders_name_their_images_from_the_folder_above(fold
     table = read_labels(files)
     assert table.images == ("zoo/1.jpg", "zoo/2.jpg", "park/2.jpg", "park/3.jpg")
     assert image_folder(files).resolve() == folder
-    note = "the files are in different folders: their images are named below . (--images: all "
-    assert table.notes[-1] == f"{note}names are below that folder)"
+    note = "the files are in different folders: their images are named relative to . (with "
+    assert table.notes[-1] == f"{note}--images, to that folder)"
     assert read_labels(files, options=ReadOptions(one_folder=True)).images == (
         "1.jpg",
         "2.jpg",
@@ -203,16 +203,16 @@ def test_aliases_make_many_names_one_class(folder):
     tags = read_labels("tags.csv", None, ReadOptions(aliases=aliases))
     assert known(tags) == {("1.jpg", "car"): 1, ("1.jpg", "dog"): 1, ("2.jpg", "car"): 1,
                              ("3.jpg", "cat"): 1}  # fmt: skip
-    unused = "no class here is called 'automobile' (1 of the 3 names in --aliases)"
+    unused = "no class here is called 'automobile' (1 of the 3 names in the aliases)"
     assert tags.notes == (unused,)
 
 
 MALFORMED = {
     "no mark": ("dog\n", r":1: expected 'other name = class', got 'dog'"),
     "two marks": ("# x\na = b = c\n", r":2: expected 'other name = class', got 'a = b = c'"),
-    "two classes": ("a = b\na = c\n", ":2: 'a' is another name already, or of itself; keep one"),
-    "itself": ("dog = dog\n", ":1: 'dog' is another name already, or of itself"),
-    "a chain": ("a = b\n\nb = c\n", r":1: 'b' is itself another name of 'c'; name that"),
+    "two classes": ("a = b\na = c\n", ":2: 'a' is an alias already, or of itself; remove"),
+    "itself": ("dog = dog\n", ":1: 'dog' is an alias already, or of itself"),
+    "a chain": ("a = b\n\nb = c\n", r":1: 'b' is itself an alias of 'c'; use that"),
     "nothing": ("# only this\n", ": expected 'other name = class', one per line; the file is emp"),
 }
 

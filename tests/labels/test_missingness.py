@@ -1,4 +1,4 @@
-"""How labels came to be known, told from the labels."""
+"""How labels came to be known, inferred from the labels."""
 
 import numpy as np
 import pytest

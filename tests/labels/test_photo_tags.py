@@ -441,7 +441,7 @@ def test_a_tag_goes_only_where_a_label_is_negative(tmp_path):
     assert keywords(tmp_path / "c.jpg.xmp", xmp.HIERARCHY)[-1] == "darktable|exported"
     assert notes == [
         "3 sidecars (1 new): 1 keyword added, 3 removed",
-        "5 negative labels not kept: a keyword is a positive",
+        "5 negative labels not written: a keyword can only be a positive",
     ]
 
 

@@ -290,10 +290,14 @@ def test_a_number_means_the_file_whose_zeros_a_spreadsheet_took(names, meant):
 @pytest.mark.parametrize(
     ("names", "listed", "message"),
     [
-        (["b"], ["b"], "image 'b': photos has 'b.jpg' and 'b.png'; write the one that is meant"),
-        (["d.jpg"], ["d.jpg"], "photos has '2019/d.jpg' and '2020/d.jpg'; write the one"),
-        (["c", "C.JPG"], [], "images 'c' and 'C.JPG': both are listed, and one file is in photos"),
-        (["c"], ["c.jpg"], "images 'c.jpg' and 'c': both are listed, and one file is in photos"),
+        (["b"], ["b"], "image 'b': photos has 'b.jpg' and 'b.png'; write the exact name"),
+        (["d.jpg"], ["d.jpg"], "photos has '2019/d.jpg' and '2020/d.jpg'; write the exact"),
+        (
+            ["c", "C.JPG"],
+            [],
+            "images 'c' and 'C.JPG': both are listed, but photos has only one file",
+        ),
+        (["c"], ["c.jpg"], "images 'c.jpg' and 'c': both are listed, but photos has only one file"),
     ],
 )
 def test_a_name_that_may_mean_two_files_is_a_mistake(names, listed, message):

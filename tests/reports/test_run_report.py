@@ -137,7 +137,7 @@ def copied(run, tmp_path):
 
 @pytest.fixture(scope="module")
 def judged(run, hostile_photos):
-    """Calibrated predictions of the test photos, computed anew from the files, and their truth."""
+    """Calibrated predictions of the test photos, computed again from the files, and their truth."""
     table = read_labels(hostile_photos / "test.csv")
     scores = run.predict([hostile_photos / name for name in table.images])
     return scores.astype(np.float64), table.values

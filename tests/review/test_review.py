@@ -243,7 +243,7 @@ def test_decisions_of_another_run_are_refused(small, opened):
     review.close()
     content = json.loads((small / "run.json").read_text()) | {"classes": ["ant", "wasp"]}
     (small / "run.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match="decides about class 'bee', which the labels do not know"):
+    with pytest.raises(InputError, match="has an answer about class 'bee', which the labels lack"):
         ReviewSession(small)
     with pytest.raises(InputError, match="class 'bee'"):
         reviewed_labels(small)
@@ -455,7 +455,7 @@ def test_the_browser_gets_the_token_through_a_file_that_only_we_can_read(tmp_pat
         (["--port", "80"], "--port: must be 0"),
         (["--images", "nowhere"], "is --images the right folder"),
         (["--classes", "cow"], "--classes: unknown class 'cow'"),
-        (["--export", "labels.xyz"], "what format is this to be"),
+        (["--export", "labels.xyz"], "unknown format; use --to"),
     ],
 )
 def test_mistakes_are_told_in_one_line(small, capsys, monkeypatch, flags, text):

@@ -16,7 +16,7 @@ BAD = {
         "expected_positives: input should",
     ),
     "options are no table": ('options = "penalty=1"', "expected a table [options]"),
-    "unknown option": ("[options]\nlambda = 1", "lambda: no setting and no option of g2netpl"),
+    "unknown option": ("[options]\nlambda = 1", "lambda: no key, and no option of g2netpl"),
     "option out of range": ("[options]\ngamma = 2", "gamma: input should be less than or equal"),
     "text for a number": ('epochs = "many"', "epochs: input should be a valid integer"),
     "unknown setting": ('setting = "spl:0.2"', "unknown setting 'spl:0.2'"),

@@ -59,7 +59,10 @@ def test_a_run_goes_to_the_hub_and_predicts_from_there(small_run, photos, hub, t
     capsys.readouterr()
     assert main(["predict", "hf://me/other@v2", *map(str, flags), "--overwrite"]) == 2
     error = capsys.readouterr().err
-    assert error == "g2netpl: hf://me/other@v2: the hub could not do it (401 for me/other with …)\n"
+    assert (
+        error
+        == "g2netpl: hf://me/other@v2: the request to the hub failed (401 for me/other with …)\n"
+    )
 
 
 def test_what_cannot_be_pushed_is_told_before_the_work(small_run, tmp_path, capsys, monkeypatch):
@@ -68,7 +71,7 @@ def test_what_cannot_be_pushed_is_told_before_the_work(small_run, tmp_path, caps
     assert main([*command, "me/birds"]) == 2
     assert "me/birds: not logged in to the hub; hf auth login" in capsys.readouterr().err
     assert main([*command, "me/my birds"]) == 2
-    assert "me/my birds: the hub could not do it" in capsys.readouterr().err
+    assert "me/my birds: the request to the hub failed" in capsys.readouterr().err
     command[3] = str(tmp_path / "birds.onnx")
     assert main([*command, "me/birds"]) == 2
     assert "--hub: needs a folder as --output" in capsys.readouterr().err
@@ -77,7 +80,7 @@ def test_what_cannot_be_pushed_is_told_before_the_work(small_run, tmp_path, caps
 
 @pytest.mark.parametrize("name", ["../x", "a/b/c", "me/../x", "http://x/y", "me/b c", "/x", "-/x"])
 def test_odd_names_are_no_repositories(name):
-    with pytest.raises(InputError, match="the hub could not do it"):
+    with pytest.raises(InputError, match="the request to the hub failed"):
         load_bundle(f"hf://{name}")
 
 

@@ -92,7 +92,7 @@ def test_tags_are_sampled_positives_unless_the_backbone_starts_at_random(config,
     keys = {"mode": mode, "backbone": "tiny", "epochs": 1, "linear_epochs": 1, "setting": "fspl"}
     _, pretrained = printed(config("pretrained", **keys, weights=own_weights))
     _, random = printed(config("random", **keys))
-    assert "annotation: sampled (there are only positives)" in pretrained
+    assert "annotation: sampled (only positives are observed)" in pretrained
     assert "annotation: random (the backbone starts with random weights)" in random
 
 

@@ -1,4 +1,4 @@
-"""The split that all trainings have: who is held out, and who is not."""
+"""The split that all runs have: who is held out, and who is not."""
 
 import numpy as np
 import pytest
@@ -85,12 +85,10 @@ def test_where_every_group_has_all_of_a_class_all_images_are_trained_on():
     table = table_of(values).with_groups([f"g{row % 4}" for row in range(40)])
     data = split_and_observe(table, Setting.parse("own"), 0.2, 0)
     assert len(data.training) == 40
-    assert "every group has all of a class" in data.note
+    assert "every group has all images of a class" in data.note
 
 
 def test_the_split_of_the_benchmark_knows_no_groups():
     table = random_table(50, 0).with_groups(["a", "b"] * 25)
-    with pytest.raises(
-        InputError, match="setting fspl@spml: the benchmark's split knows no groups"
-    ):
+    with pytest.raises(InputError, match="setting fspl@spml: the benchmark's split has no groups"):
         split_and_observe(table, Setting.parse("fspl@spml"), 0.2, 0)

@@ -232,7 +232,7 @@ def untagged(photos, folder, *more, classes="dog bus teapot"):
 def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
     """Scores are 0.6 q, moved so that they add up to k."""
     assert untagged(photos, tmp_path, "--expected-positives", "0.7") == 0
-    assert "no tags: labels by the prior only" in capsys.readouterr().out
+    assert "no tags: labels come from the prior only" in capsys.readouterr().out
     run = load_run(tmp_path / "run")
     backbone, synsets = build_backbone("lite0"), imagenet_synsets(1000)
     weights = torch.from_numpy(class_weights(match_names(run.classes, synsets), synsets))
@@ -252,7 +252,7 @@ def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
     [
         ([], "dog", "--expected-positives: without tags"),
         (["--backbone", "tiny"], "dog", "no prior to predict by: the backbone tiny has no"),
-        ([], "dog zzyzx", "nothing is known about these classes: zzyzx; leave them out"),
+        ([], "dog zzyzx", "the prior does not know these classes: zzyzx; leave them out"),
     ],
 )
 def test_what_is_needed_without_tags(photos, tmp_path, capsys, flags, classes, problem):

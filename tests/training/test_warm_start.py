@@ -127,7 +127,7 @@ def test_answers_about_held_out_images_are_kept_but_not_trained_on(reviewed, tmp
     answer(reviewed, [held_out], ("yes", "no"))
     assert continue_from(reviewed, tmp_path / "second", *STILL) == 0
     assert "10 labels by review" in (out := capsys.readouterr().out)
-    assert "2 of them of held-out images, not trained on" in out
+    assert "2 of them on held-out images, not trained on" in out
     observed = Run.open(tmp_path / "second").labels.observed
     assert (observed[held_out, 3], observed[held_out, 5]) == (POSITIVE, NEGATIVE)
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_continued(first, reviewed, tmp_path, capsys):
     foreign = {**json.loads(lines[0]), "image": "elsewhere.png"}
     (reviewed / "review.jsonl").write_text("\n".join([json.dumps(foreign), *lines[1:]]) + "\n")
     assert continue_from(reviewed, output) == 2
-    assert "decides about image 'elsewhere.png'" in capsys.readouterr().err
+    assert "has an answer about image 'elsewhere.png'" in capsys.readouterr().err
     assert not output.exists()
 
 

@@ -208,7 +208,7 @@ def test_bad_input_is_one_line_and_exit_code_2(case, photos, tmp_path, capsys):
         (["--methods", "bce", "--settings", "fspl"], "method bce needs full labels"),
         (["--methods", "an,an", "--settings", "fspl"], "names something twice"),
         (["--methods", "ann", "--settings", "fspl"], "did you mean 'an'"),
-        (["--methods", "an", "--settings", "fspl", "--set", "smoothing=0"], "no such setting"),
+        (["--methods", "an", "--settings", "fspl", "--set", "smoothing=0"], "no such key"),
         (
             ["--methods", "an", "--settings", "fspl", "--set", "expected_positives=x"],
             "'truth' or 'estimate",

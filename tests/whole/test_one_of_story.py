@@ -62,10 +62,10 @@ def species_of(name):
 def test_the_flag_is_told_where_folders_look_so(birds, capsys):
     labels = ["--labels", str(birds / "sorted")]
     assert main(["check", *labels, "--workers", "0"]) == 0
-    assert capsys.readouterr().out.count("give --single-label") == 1
+    assert capsys.readouterr().out.count("use --single-label") == 1
     assert main(["check", *labels, "--workers", "0", "--single-label"]) == 0
     said = capsys.readouterr().out
-    assert "give --single-label" not in said
+    assert "use --single-label" not in said
     assert "36 positive and 72 negative" in said
 
 
@@ -75,8 +75,8 @@ def test_the_training_knows_k_and_tells_accuracy(birds, tmp_path, capsys):
     assert "annotation: sampled (one class per image)" in said
     assert "k:          1.00 expected positives per image" in said
     assert "validation mAP: 100.0%, accuracy 100.0%" in said
-    assert "thresholds: one class per image, by its scores, calibrated on " in said
-    assert "give --single-label" not in said
+    assert "thresholds: one class per image, by scores calibrated on " in said
+    assert "use --single-label" not in said
     found = json.loads((folder / "evaluation.json").read_text())["validation"]
     assert found["accuracy"] == found["precision"] == found["recall"] == 1.0
     assert main(["train", "--resume", "--output", str(folder)]) == 0

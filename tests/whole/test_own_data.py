@@ -66,7 +66,7 @@ def test_convert_writes_what_stays_visible_and_its_fraction(folder, capsys):
     assert main([*arguments, str(folder / "seen.json"), "--to", "coco"]) == 0
     out = capsys.readouterr().out
     assert "30 of 600 known labels stay visible (5.00%)" in out
-    assert "30 positive and 0 negative, on 30 images (30 carry none)" in out
+    assert "30 positive and 0 negative, on 30 images (30 have none)" in out
     seen = read_labels(folder / "seen.json")
     assert seen.values.tolist() == read_labels(folder / "labels.csv").values.tolist()
     assert main([*arguments, str(folder / "seen.json"), "--to", "coco"]) == 2

@@ -59,7 +59,7 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
     read = ["--labels", str(album), "--format", "photo-tags"]
     assert main(["check", *read, "--workers", "0"]) == 0
     said = capsys.readouterr().out
-    assert "30 positive and 0 negative, on 30 images (30 carry none)" in said
+    assert "30 positive and 0 negative, on 30 images (30 have none)" in said
     assert 0 < len(sidecars) < 30
     assert f"keywords: {30 - len(sidecars)} of 60 photos in the file, {len(sidecars)} in" in said
     assert main(["train", *read, *TRAINED, "--output", str(run)]) == 0

@@ -150,7 +150,7 @@ def _find_duplicates(
     paths, names, groups, splits = zip(*seen, strict=True)
     hashes = [found.hashes[path] for path in paths]
     result = near_duplicates(hashes, splits, group_numbers(groups))
-    hint = "; --groups-out FILE makes groups of them" if result.pairs and target is None else ""
+    hint = "; --groups-out FILE writes them as groups" if result.pairs and target is None else ""
     found.facts.append(
         f"near-duplicates: {counted(result.pairs, 'pair')}, {result.apart:,} in different splits "
         f"(training, validation, test){hint}"

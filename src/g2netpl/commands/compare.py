@@ -15,7 +15,7 @@ For every method, setting and seed the learning rate, batch size and weight are 
 validation. All runs train for all their epochs. OUTPUT gets results.json (the chosen runs),
 results.csv (mAP, CF1, OF1), differences.csv (all pairs of methods with 95 % intervals by paired
 bootstrap), cells.jsonl (all runs) and report.html. The same command again resumes, also with more
-methods, settings or seeds added behind the others. A diverged run is noted and never chosen.
+methods, settings or seeds added at the end. A diverged run is recorded and never chosen.
 """
 
 import argparse

@@ -15,13 +15,13 @@ observed, soft (the pseudo-label), predicted (by the network) or unreadable.
 
 How labels are decided depends on the run, and the command prints it:
   annotation sampled (tags)      by the network: present if its probability is 0.5 or more
-  --thresholds precision:P       by the network, so that P of what is added is right on validation
+  --thresholds precision:P       by the network: P of the new labels are correct on validation
   --single-label                 by the network: the most probable class
-  else                           training images by their pseudo-labels, so that the expected
-                                 positives per image come out; others by the run's thresholds
-With --confidence P, at least P of the added positives are right, and of the added negatives, by
+  otherwise                      training images by their pseudo-labels, so that k positives per
+                                 image are expected; other images by the run's thresholds
+With --confidence P, at least P of the added positives are correct, and of the added negatives, by
 validation labels with positives and negatives. Without these, a label needs probability P, which
-guarantees nothing.
+is no guarantee.
 
 With --labels another label file of any size is completed: known labels stay, the others are
 predicted. --output gets a row per image and a column per class. A folder is written in chunks; the
@@ -73,7 +73,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
     writing.add_writing_flags(parser, "--output")
     add("--details", metavar="FILE", help="table of all labels with score and source to write")
-    level = "fraction of the added labels that must be right (default: all are filled in)"
+    level = "fraction of the added labels that must be correct (default: all are filled in)"
     add("--confidence", type=float, metavar="P", help=level)
     add_overwrite_flag(parser)
     group = parser.add_argument_group("another label file")

@@ -86,7 +86,7 @@ def _compute(
     config: RunConfig, train: ListedImages, test: ListedImages, console: Console
 ) -> FeatureFolder:
     """The features of all images, as a run on a frozen backbone has them."""
-    way_out = "leave them out of one part, or keep them together with --groups"
+    way_out = "leave them out of one split, or keep them together with --groups"
     for note in keep_test_apart(train, test, config, way_out):
         console.print(f"note: {note}")
     config = config.model_copy(update={"seed": 0, "max_unreadable": 0})  # the seed split the table

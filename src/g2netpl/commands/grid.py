@@ -70,7 +70,7 @@ def grid_settings(
     given = given_keys(flags)
     for name in _REJECTED & given.keys():
         names = ", ".join(given.get("options", [name]))
-        raise InputError(f"{names}: g2netpl {flags.command} has no such setting")
+        raise InputError(f"{names}: g2netpl {flags.command} has no such key")
     usual = {"labels": "", "output": "", "expected_positives": "truth", **defaults}
     return given, RunConfig.read({**usual, **given}, flags.config or flags.command)
 

@@ -100,7 +100,7 @@ def read_config(flags: argparse.Namespace) -> RunConfig:
     for name in config.options:
         if name not in options:
             hint = did_you_mean(name, [*KEYS, *options])
-            raise InputError(f"{name}: no setting and no option of {config.method} ({hint})")
+            raise InputError(f"{name}: no key, and no option of {config.method} ({hint})")
     return config
 
 

@@ -35,7 +35,7 @@ def summary(table: LabelTable) -> str:
     return (
         f"{len(table):,} images × {len(table.classes)} classes, {table.observed_fraction:.2%} of "
         f"the labels known: {positives:,} positive and {negatives:,} negative, on {labelled:,} "
-        f"images ({len(table) - labelled:,} carry none)"
+        f"images ({len(table) - labelled:,} have none)"
     )
 
 

@@ -279,7 +279,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def fixed_random_state(seed: int) -> Iterator[None]:
-    """Inside, random numbers follow from the seed; outside they go on as before."""
+    """Inside, random numbers follow from the seed; outside they continue as before."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

@@ -62,7 +62,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "table2": Recipe(
-        "Table 2: one positive label on a part of the images",
+        "Table 2: one positive label on a fraction of the images",
         "SSPL with 20 to 80 % of the images labelled. The paper also compares its own 60 and 80 % "
         "with ROLE at FSPL. AN takes unlabelled images as all negative; the row below it, which "
         "the paper does not have, learns from the labelled images only. " + _BOTH_READINGS,
@@ -72,9 +72,9 @@ RECIPES: dict[str, Recipe] = {
     "ablation": Recipe(
         "Ablation: what each step of the method adds",
         "The baseline takes unobserved as negative. The second row, which the paper does not have, "
-        "changes several things at once: it has the weights and R of G²NetPL, but fixed "
-        "pseudo-labels of ½, which count less than observed labels. From there on each row changes "
-        "one thing: pseudo-labels are updated, ξ weights them, F is another.",
+        "changes several things at once. It has the weights and R of G²NetPL, but pseudo-labels "
+        "fixed at ½, which count less than observed labels. Each later row changes one thing: "
+        "pseudo-labels are updated, ξ weights them, F is the CDF.",
         (Block(("an", FIXED, SIGMOID, SCHEDULED, OURS), ("sspl:0.2", "fspl")),),
         {
             "an": "baseline (AN)",
@@ -141,14 +141,14 @@ def published(recipe: str, data: str | None) -> dict[tuple[str, str], float]:
 
 PROTOCOL = {
     "backbone": "ResNet-50, ImageNet weights",
-    "images": "not said (SPML, whose benchmark it is: 448 × 448, mirrored at random)",
+    "images": "not stated (SPML, whose benchmark it is: 448 × 448, mirrored at random)",
     "training": "end to end, 10 epochs (ablation: 25 linear + 5 of everything)",
     "optimizer": "not named (SPML: Adam); learning rate 1e-2 … 1e-5, batch 8 or 16",
     "chosen on": "“the validation set”; VOC's validation set is its test set",
     "data": "VOC 5,717 / 5,823, COCO 82,081 / 40,137, NUS-WIDE 150K / 60.2K images",
-    "positives per image": "not said how the k of R is known (SPML: the truth's mean)",
-    "classes": "a sigmoid for each",
-    "seeds": "not said",
+    "positives per image": "not stated how the k of R is known (SPML: the truth's mean)",
+    "classes": "a sigmoid per class",
+    "seeds": "not stated",
 }
 """What the paper says about its own runs."""
 

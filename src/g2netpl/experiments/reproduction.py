@@ -121,7 +121,7 @@ class Plan:
         why = obstacle(*options_of(method), full=True, mode=mode, images=images)
         if why is None:
             return None
-        return f"it {why}, which --mode {mode} cannot" if images else f"it {why}: here are none"
+        return f"it {why}; here " + (f"the mode is {mode}" if images else "are no images")
 
 
 def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str, list[Row]]:

@@ -82,7 +82,7 @@ def get_or_compute(
     try:
         values: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError:
-        raise InputError(f"{path}: not there; all ranks need one folder, see --cache") from None
+        raise InputError(f"{path}: no such file; all ranks must share one --cache folder") from None
     return values
 
 

@@ -85,7 +85,7 @@ def check_unreadable(problems: Collection[str], most: int) -> None:
 
 def unreadable_hint(count: int | str) -> str:
     """What to do about unreadable images."""
-    return f"remove them from the label file and from the folder, or give --max-unreadable {count}"
+    return f"remove them from the label file and from the folder, or use --max-unreadable {count}"
 
 
 @contextmanager

@@ -20,7 +20,7 @@ _RARE, _TIMES = 3, 10  # positives of a likely typo; how much more frequent the 
 _SIMILAR = 0.85  # of difflib: one letter more or fewer in 4, or another one in 7
 _NAMED = 3  # in a note
 _ENOUGH = 20  # labelled images of one positive, so that it is no coincidence
-_HINT = "one class written in several ways? --set aliases=FILE makes it one, with a line"
+_HINT = "if they are one class, join them by --set aliases=FILE with the line"
 
 
 class SimilarNames(NamedTuple):
@@ -86,14 +86,14 @@ def class_notes(table: LabelTable, single_label: bool = False) -> list[str]:
     counts, notes = dict(zip(table.classes, positives.tolist(), strict=True)), []
     if not single_label and looks_single_label(table):
         notes.append(
-            "every labelled image has exactly one positive; if each shows one class, as a photo of "
-            "one species does, give --single-label: then all other classes are known to be absent"
+            "every labelled image has exactly one positive; if each shows only one class, use "
+            "--single-label: all other classes then count as absent"
         )
     for name, count in counts.items():
         if name.strip().lower() in _NO_CLASS and count and not single_label:
             notes.append(
-                f"{name!r} is a class as any other, on {counted(count, 'image')}; if it means that "
-                "nothing is there, leave it out; if tags are complete, --set absent=negative"
+                f"{name!r} is read as a class, on {counted(count, 'image')}; if it means that no "
+                "class is there, leave it out; if tags are complete, use --set absent=negative"
             )
     if len(counts) == 1 and positives.any() and not negatives.any():
         notes.append(

@@ -38,13 +38,13 @@ def infer_mechanism(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[
     if classes < 2:
         return "random", "there is one class"
     if not negatives:
-        return "sampled", "there are only positives"
+        return "sampled", "only positives are observed"
     if positives + negatives == images * classes:
-        return "complete", "everything is known"
+        return "complete", "all labels are known"
     some = from_complete(labels) is not None or from_both_signs(labels) is not None
     if alike and some and observed_alike(labels, k):
-        return "random", "labels of both signs are missing at random"
-    return "sampled", "positives are known more often than negatives"
+        return "random", "positives and negatives are missing at random"
+    return "sampled", "positives are observed more often than negatives"
 
 
 def informative_rows(
@@ -52,7 +52,7 @@ def informative_rows(
 ) -> IndexArray:
     """Images whose known labels are positive as often as all labels are, if there are k.
 
-    These are the images of which everything is known, and the others too if positives and negatives
+    These are the completely labelled images, and the others too if positives and negatives
     are missing at random there, also by the `scores` of a model that has not learnt from them.
     """
     everything, complete = np.arange(len(labels)), _complete(labels)
@@ -110,7 +110,7 @@ def from_complete(labels: LabelMatrix) -> float | None:
 
 
 def from_both_signs(labels: LabelMatrix) -> float | None:
-    """k where labels of both signs are missing at random; None where they are not.
+    """k if positives and negatives are missing at random; None if they are not.
 
     At random means that the number of observed negatives varies from image to image as it does
     when every label is observed independently; it varies less if people name a fixed number.
@@ -132,5 +132,5 @@ def _at_random(
 
 
 def _complete(labels: LabelMatrix) -> IndexArray:
-    """The images of which everything is known."""
+    """The completely labelled images."""
     return np.flatnonzero(per_image(labels) == labels.shape[1])

@@ -98,12 +98,12 @@ def match_filenames(
     for name, hits in best.items():
         if len(hits) > 1:
             both = " and ".join(map(repr, hits[:2]))
-            raise InputError(f"image {name!r}: {root} has {both}; write the one that is meant")
+            raise InputError(f"image {name!r}: {root} has {both}; write the exact name")
         other = by.setdefault(hits[0], hits[0] if hits[0] in listed else name)
         if other != name:
             raise InputError(
-                f"images {other!r} and {name!r}: both are listed, and one file is in {root}, "
-                f"{hits[0]!r}; write it as that"
+                f"images {other!r} and {name!r}: both are listed, but {root} has only one "
+                f"file, {hits[0]!r}; list it by that name"
             )
         meant[name] = hits[0]
     return meant

@@ -164,9 +164,9 @@ def check_size(images: int, classes: int) -> None:
     """Reject a label matrix that would take more than 4 GB."""
     if images * classes > LARGEST:
         raise InputError(
-            f"{images:,} images × {classes:,} classes: the labels take "
-            f"{images * classes / 2**30:,.1f} GB, and 4 GB is the most; sample the images, or use "
-            "fewer classes"
+            f"{images:,} images × {classes:,} classes: the labels would take "
+            f"{images * classes / 2**30:,.1f} GB, more than the limit of 4 GB; sample the "
+            "images, or use fewer classes"
         )
 
 

@@ -1,7 +1,7 @@
 """Plots of the reports: one matplotlib function each.
 
-On a page a plot is an SVG in the page's colours, with its numbers as a table. Names from data stand
-beside the drawing as escaped text, never in it.
+On a page a plot is an SVG in the page's colours, with its numbers as a table. Names from data are
+escaped text next to the drawing, never in it.
 """
 
 import hashlib
@@ -196,7 +196,7 @@ def plot_precision_recall(splits: Mapping[str, HeldOut], thresholds: Thresholds)
         precision, recall, _ = precision_recall_curve(positive, scores)
         best = [float(precision[:-1][recall[:-1] >= level].max()) for level in _RECALLS]
         curves.append(Curve(split, _RECALLS, best))
-    note = "The best precision at a recall of at least so much: a higher threshold finds less."
+    note = "The best precision at each recall or above. A higher threshold finds fewer labels."
     title = "Precision and recall of all labels"
     return plot_lines(title, curves, "precision", x="recall", limits=UNIT, note=note)
 

@@ -156,7 +156,7 @@ def here(plan: Plan) -> dict[str, str]:
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
         "positives per image": expected.get(str(given), f"k = {given}, as given"),
-        "classes": f"a sigmoid for each, also in {OURS}; g2netpl itself uses the annotation model",
+        "classes": f"a sigmoid per class, also in {OURS}; g2netpl itself uses the annotation model",
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
 

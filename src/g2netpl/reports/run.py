@@ -83,7 +83,7 @@ def _results(run: Run, completed: Completed) -> Content:
     usable = {part: images.judged(run.expected_positives) for part, images in run.held_out.items()}
     judged = {part: images for part, images in usable.items() if images is not None}
     ranked = {part: images for part, images in judged.items() if can_rank(images.truth)}
-    # the split that tells how good the run is: test, if there is one
+    # the split that the run is judged on: test, if there is one
     split = next((part for part in reversed(SPLITS) if part in run.evaluation), None)
     new, names = completed.added(), np.array(run.classes, dtype=object)
     counts, is_tagged = new.sum(axis=0), (run.labels.observed == POSITIVE).any(axis=0)

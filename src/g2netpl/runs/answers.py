@@ -122,8 +122,8 @@ def find(what: str, name: str, known: dict[str, int]) -> int:
     """The position of an image or a class that an answer names."""
     if name not in known:
         raise InputError(
-            f"{REVIEW}: decides about {what} {name!r}, which the labels do not know; is the file "
-            "that of another run?"
+            f"{REVIEW}: has an answer about {what} {name!r}, which the labels lack; is the file "
+            "from another run?"
         )
     return known[name]
 

@@ -227,4 +227,4 @@ def _friendly_hub_errors(name: str) -> Iterator[None]:
     except Exception as problem:  # of the hub, its client, or the network: many kinds
         text = " ".join(str(problem).split())[:300] or type(problem).__name__
         text = text.replace(get_token() or "\0", "…")
-        raise InputError(f"{name}: the hub could not do it ({text})") from None
+        raise InputError(f"{name}: the request to the hub failed ({text})") from None

@@ -106,7 +106,7 @@ def _check_same(
     if other:
         names = {"label_format": "--format", "fingerprints": "content of the data", "what": "WHAT"}
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in other)
-        raise InputError(f"{folder}: other {flags} than it began with; choose another --output")
+        raise InputError(f"{folder}: was started with other {flags}; choose another --output")
     if changed:
         for name in RESULTS:  # they lack what was added
             (folder / name).unlink(missing_ok=True)

@@ -101,8 +101,8 @@ def missing_labels(limits: Sequence[float | None], target: float) -> str:
         return ""
     return (
         f"{never} of {len(limits)} classes get no positives: precision {target:.2g} needs "
-        f"{int(fewest_labels(target))} validation positives of a class or more, all of them right. "
-        "Label more photos in full, with g2netpl review --ask photos, or ask for less"
+        f"at least {int(fewest_labels(target))} validation positives per class, all of them right. "
+        "Label more photos completely with g2netpl review --ask photos, or lower the precision"
     )
 
 

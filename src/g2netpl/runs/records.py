@@ -137,9 +137,7 @@ def read_run(folder: str | Path) -> Content:
     path = folder / RUN
     if not path.is_file():
         if (folder / LOCK).is_file():
-            raise InputError(
-                f"{folder}: nothing was saved there yet; run the command that began it again"
-            )
+            raise InputError(f"{folder}: nothing was saved yet; run the original command again")
         raise InputError(f"{folder}: no run folder ({RUN} is missing)")
     content = parse_record(dict[str, Any], path.read_bytes(), str(path))
     if content.get("format") != RUN_FORMAT or not isinstance(content.get("command"), str):

@@ -217,7 +217,11 @@ def choose(rule: str, validation: Validation | None, scores: Scores, k: float) -
     threshold = matching_threshold(expit(logits_of(known) + shift), k)
     basis = f"k = {k:.2f} expected positives per image"
     if name != "expected":
-        why = "no validation images" if validation is None else "no negatives missing at random"
+        why = (
+            "no validation images"
+            if validation is None
+            else "no negatives that are missing at random"
+        )
         basis += f" (not {rule}: {why} to choose by)"
     reason = "k: one threshold for all classes"
     return _same_for_all(scores.shape[1], threshold, "expected", basis, reason, shift=shift)
@@ -225,10 +229,10 @@ def choose(rule: str, validation: Validation | None, scores: Scores, k: float) -
 
 def choose_single_label(validation: Validation | None, classes: int) -> Thresholds:
     """Every image gets its most probable class; validation labels give the temperature."""
-    temperature, basis = 1.0, "its scores only, uncalibrated: no validation images"
+    temperature, basis = 1.0, "uncalibrated scores, as there are no validation images"
     if validation is not None:
         temperature = single_label_temperature(logits_of(validation[0]), validation[1])
-        basis = f"its scores, calibrated on {len(validation[1]):,} validation images"
+        basis = f"scores calibrated on {len(validation[1]):,} validation images"
     how = ("one class per image", basis, "single label: the most probable class of the image")
     return _same_for_all(classes, 0.0, *how, temperature=temperature, single_label=True)
 
@@ -239,7 +243,7 @@ def choose_sampled(rule: str, classes: int, k: float, expected: float | None = N
     limit, text = (target, rule) if name == "precision" else (0.5, "probability ≥ 0.5")
     basis = f"probabilities scaled to {k:.2f} expected positives per image"
     if expected is not None and abs(expected - k) > 0.01 * k:
-        basis += f" ({expected:.2f} after images that show no class)"
+        basis += f" ({expected:.2f} if images without any class are counted)"
     reason = f"sampled: a probability of {limit:g} or more, no validation labels"
     return _same_for_all(classes, limit, text, basis, reason, is_sampled=True)
 
@@ -314,7 +318,10 @@ def _by_validation(name: str, target: float, scores: Scores, truth: LabelMatrix)
         reasons = ["never: no class has a positive"] * len(columns)
         if common is not None:
             positives = [int(labels.sum()) for _, labels in columns]
-            reasons = [f"F1: {n / (n + _FEW):.0%} its own, at {n} positives" for n in positives]
+            reasons = [
+                f"F1: weight {n / (n + _FEW):.0%} on its own threshold, from {n} positives"
+                for n in positives
+            ]
     return Thresholds(
         temperature=temperature,
         shift=shift,

@@ -96,7 +96,7 @@ class TrainConfig(Options):
     movement_tolerance: float = key(1e-3, "largest movement of them at equilibrium", gt=0)
     seed: int = key(0, "seed of splits, masks, start, order, augmentation", ge=0, lt=2**31)
     shuffle: Literal["shards", "images"] = key(
-        "shards", "order of an epoch; shards: images of tar files near each other stay so"
+        "shards", "order of the images in an epoch; shards: shuffled in blocks of tar shards"
     )
     workers: int = key(2, "image loader processes", ge=0, le=512)
     device: Literal["auto", "cpu"] = key("auto", "auto: a GPU if there is one")

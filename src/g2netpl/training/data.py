@@ -207,7 +207,7 @@ def _keep_validation_apart(validation: ListedImages, test: ListedImages, config:
         raise InputError(
             f"--validation-labels {named(config.validation_labels or ())}: "
             f"{counted(shared, 'image')} also in the test file {named(config.test_labels or ())}, "
-            "and nothing is chosen on test; leave them out of one of the two"
+            "but validation and test must not share images; leave them out of one of the two"
         )
 
 
@@ -221,11 +221,11 @@ def keep_test_apart(
     row, first = shared[0]
     name, trained = test.table.images[first], training.table.images[row]
     copy = "" if name == trained else f" = {trained!r}"
-    where = named(config.test_labels or f"the test part of {named(config.labels)}")
+    where = named(config.test_labels or f"the test split of {named(config.labels)}")
     what = f"{where}: {counted(len(shared), 'image')} also trained on, the first {name!r}{copy}"
     if config.overlap == "refuse":
-        raise InputError(f"{what}; {way_out}, or use --overlap allow")
-    return [f"{what}: results on test are too good"]
+        raise InputError(f"{what}; {way_out}, or use --set overlap=allow")
+    return [f"{what}: test results are too optimistic"]
 
 
 def _grouped(

@@ -272,7 +272,7 @@ class ImageDataModule(DataModule):
             is_bad = ~np.isfinite(values.reshape(len(rows), -1)).all(axis=1)
             values[is_bad] = np.nan
             for row in rows[is_bad].tolist():
-                why = f"{paths[row]}: the backbone makes no finite numbers of it"
+                why = f"{paths[row]}: the output of the backbone is not finite"
                 source.bad.setdefault(row, why)
             return values
 

@@ -36,7 +36,7 @@ from g2netpl.utils.launch import device_of
 
 
 class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A multi-label classifier for labels of which most are missing.
+    """A multi-label classifier for partial labels, most of them missing.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ def estimate(
     if len(tagged) < _FEW_IMAGES or positives / visible.shape[1] < _TAGS:
         number = counted(len(tagged), "tagged image")
         few = f"{number} are few, so a value near the lower end is used"
-        hint = "--expected-positives K if you know better"
+        hint = "use --expected-positives K if you know it"
         return Expected(low, f"{origin}; {few}; {hint}", at_random)
     return Expected(k, origin, at_random)
 

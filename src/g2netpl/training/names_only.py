@@ -2,7 +2,7 @@
 
 The head has no weights, so a logit is factor · q, moved so that k classes per image are expected.
 One epoch without anything to learn from leaves it as it is, and everything else is as in other
-runs. Classes that the prior does not know are rejected: nothing could be said about them.
+runs. Classes that the prior does not know are rejected.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ CLASS_LIST = "classes"  # the label format without labels
 # with this factor 67 % is right of what is 0.5 or more, 80 % from 0.7 on (k known; class-names.md)
 FACTOR = 0.6
 NOTE = (
-    "no tags: labels by the prior only, worth less than those learnt from tags; a tag on 2 % of "
-    "the photos improves them"
+    "no tags: labels come from the prior only and are less accurate; tags on 2 % of the photos "
+    "improve them"
 )
 
 
@@ -27,8 +27,8 @@ def untagged_config(config: RunConfig) -> RunConfig:
     """What a run without tags cannot choose is set here."""
     if isinstance(config.expected_positives, str) and not config.single_label:
         raise InputError(
-            "--expected-positives: without tags the number of classes that a photo shows cannot be "
-            "estimated; give it, such as 1.5"
+            "--expected-positives: without tags the number of classes per photo cannot be "
+            "estimated; give a number, such as 1.5"
         )
     keys = {"method": "iu", "options": {}, "annotation": "random", "mode": "linear"}
     return config.model_copy(update={**keys, "hidden": 0, "epochs": 1, "validation": 0.0})
@@ -42,8 +42,8 @@ def check_known(classes: Sequence[str], prior: FoundPrior) -> None:
     unknown = [name for name, known in zip(classes, is_known, strict=True) if not known]
     if unknown:
         raise InputError(
-            f"no tags, and nothing is known about these classes: {listed(unknown, 100)}; leave "
-            "them out of the list, or say in the table of --names what they are"
+            f"no tags, and the prior does not know these classes: {listed(unknown, 100)}; leave "
+            "them out of the list, or give their meaning with --names FILE"
         )
 
 

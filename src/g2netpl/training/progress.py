@@ -57,8 +57,8 @@ class Progress(Callback):
         before, after = max(linear, default=0.0), trainer.state.best_map or 0.0
         if before > after > 0:
             self.console.print(
-                f"warning: the linear epochs had a validation mAP of {before:.1%}, those after "
-                f"them {after:.1%}, which are kept; use --mode linear, or a smaller --learning-rate"
+                f"warning: validation mAP was {before:.1%} in the linear epochs and {after:.1%} "
+                "later; the later model is kept. Use --mode linear, or a smaller --learning-rate"
             )
 
     def on_fit_end(self, trainer: Trainer) -> None:

@@ -93,19 +93,17 @@ def split_and_observe(
     if not setting.spml_compatible:
         training, held_out = split_table(table, fraction, seed, np.flatnonzero(table.labelled))
     elif fraction and table.groups is not None:
-        raise InputError(
-            f"setting {setting}: the benchmark's split knows no groups; leave out @spml"
-        )
+        raise InputError(f"setting {setting}: the benchmark's split has no groups; leave out @spml")
     else:
         training, held_out = split_indices(len(table), fraction, SPML_SEED, True)
     validation, why = table.take(held_out), ""
     if not len(held_out):
         is_wanted = round(fraction * int(table.labelled.sum())) > 0
-        why = "every group has all of a class" if is_wanted else "no validation images"
+        why = "every group has all images of a class" if is_wanted else "no validation images"
     elif not can_choose_by(validation.values):
         why = unranked(validation, "held-out images")
     elif not per_class(table.take(training).values, POSITIVE).any():
-        why = "the others have no positive"
+        why = "the other images have no positive"
     if why:
         held_out = held_out[:0] if apart is None else apart
         training = np.setdiff1d(np.arange(len(table)), held_out)
@@ -128,8 +126,8 @@ def check_learnable(visible: LabelTable, where: str) -> None:
         raise InputError(f"{where}: no positive label is observed; nothing to learn from")
     if positive.tolist() == [len(visible)]:
         raise InputError(
-            f"{where}: {visible.classes[0]!r} is the one class, and on every image; nothing tells "
-            "it from the rest: give some images 0"
+            f"{where}: {visible.classes[0]!r} is the only class and on every image, so there is "
+            "nothing to learn; give some images 0"
         )
 
 

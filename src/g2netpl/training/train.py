@@ -67,7 +67,7 @@ def train(
     on_epoch: OnEpoch | None = None,
     advice: str | None = None,
 ) -> Run:
-    """Train as the configuration says, write the run folder and return the run.
+    """Train by the configuration, write the run folder and return the run.
 
     With `progress` it prints what `g2netpl train` prints; `console` is another place for that.
     `on_epoch` is called after every epoch. `advice` says how to resume after an interruption, if

@@ -48,9 +48,7 @@ def decisions_for(config: RunConfig, resume: bool) -> list[Decision]:
         return read_decisions(config.output, DECIDED)
     folder = Path(str(config.continue_from))
     if folder.resolve() == Path(config.output).resolve():
-        raise InputError(
-            f"{folder}: the run that was reviewed must stay as it is; choose another --output"
-        )
+        raise InputError(f"{folder}: the reviewed run must not be changed; choose another --output")
     decisions: list[Decision] = []
     if distributed.is_main():  # somebody may be answering meanwhile, so one rank reads for all
         decisions = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
@@ -69,7 +67,7 @@ def with_decisions(
     saved, name = earlier.labels, earlier.folder
     if saved.classes != data.table.classes:
         raise InputError(
-            f"continue_from: {name} knows other classes than the label file, or in another "
+            f"continue_from: {name} has other classes than the label file, or in another "
             f"order; train from scratch on the file of g2netpl review {quote(str(name))} --export "
             "labels.csv"
         )
@@ -81,7 +79,7 @@ def with_decisions(
         f"{len(decisions) - positive:,} negative"
     )
     if len(ours) < len(decisions):
-        note += f"; {len(decisions) - len(ours):,} of them of held-out images, not trained on"
+        note += f"; {len(decisions) - len(ours):,} of them on held-out images, not trained on"
     return replace(
         data,
         table=apply_decisions(data.table, decisions, single_label),

@@ -59,7 +59,7 @@ class Remote(ImageRef):
             _ask(self, lambda store: store.get_file(str(self), str(part)))
             size = part.stat().st_size
             if size != expected:
-                arrived = f"{size:,} bytes arrived of {expected:,}"
+                arrived = f"received {size:,} of {expected:,} bytes"
                 raise Unreachable(f"{self}: {arrived}; run the command again")
             os.replace(part, path)
         except FileNotFoundError:

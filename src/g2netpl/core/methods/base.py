@@ -50,7 +50,7 @@ class MethodOptions(Options):
 
 
 class Method(nn.Module):
-    """A loss and, if pseudo-labels move, an update.
+    """A loss and, if it has pseudo-labels, an update of them.
 
     State per training image is a buffer with one row per image, so `state_dict()` is complete.
     """
@@ -220,8 +220,8 @@ def build_method(
     """A method for the observed labels (N, L) of all training images, ready for the first epoch.
 
     A label is 1 (positive), 0 (negative) or −1 (unobserved): 0 does not mean unobserved. `k` is the
-    expected number of positives per image, `epochs` how many there will be, `lr` the learning rate,
-    and `deep` whether a backbone is trained, too, and not only the last layer.
+    expected number of positives per image, `epochs` the number of epochs, `lr` the learning rate.
+    `deep`: a backbone is trained too, not only the last layer.
     """
     entry, observed = find_method(name), torch.as_tensor(observed)
     if not bool(((observed >= UNOBSERVED) & (observed <= POSITIVE)).all()):

@@ -62,7 +62,8 @@ class G2NetPLOptions(MethodOptions):
         default=None, ge=0, description="v of R; none: 10 / L^1.5, × N^m for a deep model"
     )
     order: Literal["pseudo_target", "as_printed"] = Field(
-        default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
+        default="pseudo_target",
+        description="CE(û, ŷ) as in the paper's text, or CE(ŷ, û) as printed",
     )
     prediction: Literal["reuse", "fresh"] = Field(
         default="reuse", description="ŷ of the update: from the step, or a new forward pass"

@@ -154,7 +154,7 @@ def by_folder(images: Iterable[str]) -> dict[str, str]:
 
 # several files
 
-_CLASH_HINT = "correct one of the files, or say what counts with --contradictions unknown or last"
+_CLASH_HINT = "correct one of the files, or use --contradictions unknown or last"
 
 
 def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> LabelTable:

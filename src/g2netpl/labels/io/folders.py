@@ -114,9 +114,11 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
         problem += f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself, whose "
         raise InputError(f"{path}: {problem}keywords are read with --format photo-tags")
     if options.classes is None and all(map(_NO_CLASS.fullmatch, classes)):
-        problem = f"images are in folders called {listed(sorted({*classes}))}, which are no names "
-        problem += "of classes; name a label file, as VOC2012/ImageSets/Main/train.txt (--classes "
-        problem += "takes a list of the folders all the same)"
+        problem = f"images are in folders called {listed(sorted({*classes}))}, which are not "
+        problem += (
+            "names of classes; name a label file, such as VOC2012/ImageSets/Main/train.txt; if "
+        )
+        problem += "they are classes, list them with --classes FILE"
         raise InputError(f"{path}: {problem}")
     notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
     splits = sorted({name.partition("/")[0] for name in images} & {*_SPLITS} - {*classes})

@@ -42,8 +42,8 @@ from g2netpl.utils.image_refs import is_address
 Paths = str | Path | Sequence[str | Path]
 USUAL = ReadOptions()
 _LEARN_SOME = (
-    "--classes must list all that there are; to learn some of them, leave out the columns of the "
-    "others with --ignore-columns (g2netpl convert writes a CSV file with a column per class)"
+    "--classes must list all classes of the file; to learn only some, leave out the other columns "
+    "with --ignore-columns (g2netpl convert writes a CSV file with a column per class)"
 )
 
 
@@ -122,7 +122,7 @@ def find_writer(path: str | Path, format: str | None = None) -> Format:
             return row
     if path.is_dir() or not path.suffix:
         return FORMATS["imagefolder"]
-    raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(writers)}")
+    raise InputError(f"{path}: unknown format; use --to with one of {', '.join(writers)}")
 
 
 def image_folder(files: Paths, format: str | None = None) -> Path:
@@ -133,7 +133,7 @@ def image_folder(files: Paths, format: str | None = None) -> Path:
 def image_folders(files: Paths, format: str | None = None) -> tuple[Path, list[str]]:
     """The folder that holds all images, and the path from it to those of each file."""
     for file in filter(is_address, each_file(files)):
-        raise InputError(f"{file}: say with --images where its images are")
+        raise InputError(f"{file}: its image folder is unknown; use --images FOLDER")
     paths = [Path(file) for file in each_file(files)]
     return common_folder([find_format(path, format).image_folder(path) for path in paths])
 
@@ -201,7 +201,7 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
         raise LabelFileError(issues, _LEARN_SOME if is_unknown and options.classes else "")
     table, notes = merge(read, options.contradictions), unused_note(aliases, names)
     if any(ways):
-        how = f"their images are named below {root} (--images: all names are below that folder)"
+        how = f"their images are named relative to {root} (with --images, to that folder)"
         notes.append(f"the files are in different folders: {how}")
     table = table.with_notes((*table.notes, *notes))
     return complete_single_labels(table, named(paths)) if options.single_label else table

@@ -160,8 +160,8 @@ def propose(
         control = [*controls, _CONTROL][0]
         if not controls:
             notes.append(
-                f"no annotation in {project} names the control; predictions are for <Choices "
-                'name="label" toName="image">, and Label Studio leaves out what fits no control'
+                f"no annotation in {project} names the control, so predictions are for "
+                '<Choices name="label" toName="image">; Label Studio ignores those for others'
             )
     written, names = [], np.array(table.classes, dtype=object)
     for task, row in zip(tasks, rows, strict=True):

@@ -21,7 +21,7 @@ _FORM = "'other name = class'"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a label file is to be read, if it does not say so itself."""
+    """How to read a label file, where its content does not decide it."""
 
     absent: Absent | None = None  # what a label means that the file does not name; None: usual
     separator: str | None = None  # between tags; None: ';' or '|', and ',' if it separates
@@ -129,14 +129,14 @@ def read_aliases(path: str | Path) -> dict[str, str]:
         if text.count("=") != 1 or class_problem(name) or class_problem(name_of):
             issues.add(f"{path}:{line}", "alias", f"expected {_FORM}, got {text!r:.80}")
         elif name == name_of or name in lines:
-            message = f"{name!r} is another name already, or of itself; keep one of the two lines"
+            message = f"{name!r} is an alias already, or of itself; remove this line"
             issues.add(f"{path}:{line}", "alias", message)
         else:
             classes[name], lines[name] = name_of, line
     for name, name_of in classes.items():
         if name_of in classes:
-            message = f"{name_of!r} is itself another name of {classes[name_of]!r}"
-            issues.add(f"{path}:{lines[name]}", "alias", f"{message}; name that class here")
+            message = f"{name_of!r} is itself an alias of {classes[name_of]!r}"
+            issues.add(f"{path}:{lines[name]}", "alias", f"{message}; use that class here")
     issues.raise_any()
     if not classes:
         raise InputError(f"{path}: expected {_FORM}, one per line; the file is empty")

@@ -185,7 +185,7 @@ class _Plan:
         negatives = int((self.table.values == NEGATIVE).sum())
         if negatives:
             what = counted(negatives, "negative label")
-            notes.append(f"{what} not kept: a keyword is a positive")
+            notes.append(f"{what} not written: a keyword can only be a positive")
         return notes
 
 
