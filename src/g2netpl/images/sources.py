@@ -29,7 +29,7 @@ from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import ImageRef, Opened, Stamp, is_address, stamp_of
 from g2netpl.utils.stores import objects_at
 
-LEAVE_OUT_HINT = " (--missing leave-out continues without them)"
+LEAVE_OUT_HINT = " (--set missing=leave-out continues without them)"
 _LARGEST = 1 << 28  # bytes of one image
 _LISTING_SECONDS = 300  # until a store is listed again
 _PARQUET = (".parquet", ".pq")

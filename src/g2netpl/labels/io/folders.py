@@ -31,7 +31,8 @@ _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _NO_CLASS = re.compile(  # what folders are called that hold no class
     r"(train|training|val|valid|validation|test|testing|trainval)[-_]?\d*"
     r"|images?|imgs?|jpegimages|photos?|pictures|flickr|data|masks?|labels?|annotations?"
-    r"|segmentation(class|object)(aug|_?png|_?raw)?",
+    r"|segmentation(class|object)(aug|_?png|_?raw)?"
+    r"|(19|20)\d\d([-_. ]?\d\d){0,2}",  # years and days
     re.IGNORECASE,
 )
 
@@ -115,10 +116,18 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
         raise InputError(f"{path}: {problem}keywords are read with --format photo-tags")
     if options.classes is None and all(map(_NO_CLASS.fullmatch, classes)):
         problem = f"images are in folders called {listed(sorted({*classes}))}, which are no names "
-        problem += "of classes; name a label file, as VOC2012/ImageSets/Main/train.txt (--classes "
-        problem += "takes a list of the folders all the same)"
+        problem += (
+            "of classes; name a label file, as VOC2012/ImageSets/Main/train.txt, or read the "
+        )
+        problem += "keywords of the photos with --format photo-tags (--set classes=FILE, with a "
+        problem += "list of the folders, takes them all the same)"
         raise InputError(f"{path}: {problem}")
     notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
+    if next(path.rglob("*.xmp"), None) is not None:
+        notes.append(
+            "the classes are the names of folders; the keywords of the photos are read with "
+            "--format photo-tags"
+        )
     splits = sorted({name.partition("/")[0] for name in images} & {*_SPLITS} - {*classes})
     if len(splits) > 1:
         shown = " and ".join(splits)
