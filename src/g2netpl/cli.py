@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
+from shlex import quote
 from typing import NoReturn
 
 from g2netpl import __version__
@@ -71,20 +72,21 @@ class CommandParser(argparse.ArgumentParser):
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words behind the command; a flag that does not exist gets a hint."""
-        for word in words:
-            flag = word.partition("=")[0]
+        for word, behind in zip(words, (*words[1:], ""), strict=False):
+            flag, _, value = word.partition("=")
             if flag.startswith("--") and not any(
                 known.startswith(flag) for known in self._option_string_actions
             ):
-                self.error(f"unrecognized arguments: {word}{self._hint(flag)}")
+                self.error(f"unrecognized arguments: {word}{self._hint(flag, value or behind)}")
         return self.parse_args(words)
 
-    def _hint(self, flag: str) -> str:
+    def _hint(self, flag: str, value: str) -> str:
         """The flag or the key of the configuration that was probably meant."""
         key = flag.removeprefix("--").replace("-", "_")
         keys = import_module("g2netpl.commands.flags").KEYS
         if key in keys and "--set" in self._option_string_actions:
-            return f"; use --set {key}=VALUE"
+            value = "VALUE" if not value or value.startswith("-") else value
+            return f"; use --set {quote(f'{key}={value}')}"
         close = closest(flag, self._option_string_actions)
         return "" if close is None else f"; did you mean {close}?"
 

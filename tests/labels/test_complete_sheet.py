@@ -36,7 +36,7 @@ def test_tags_of_a_csv_file_with_other_columns(tmp_path):
     assert complete_sheet(path, *parts[:3], *parts[3:]) == []
     assert (tmp_path / "shop-completed.csv").read_bytes() == (
         b"\xef\xbb\xbfSKU;Photo;Keywords;Price;added\r\n"
-        b"007;a;cat,owl;1,50;owl 0.93\r\nNA;b;cat,owl;2019-05-01;cat 0.10; owl 0.20\r\n"
+        b"007;a;cat, owl;1,50;owl 0.93\r\nNA;b;cat, owl;2019-05-01;cat 0.10; owl 0.20\r\n"
         b"008;c;owl, cat;;\r\n"
     ).replace(b"cat 0.10; owl 0.20", b'"cat 0.10; owl 0.20"')
     again = read_labels(tmp_path / "shop-completed.csv")
@@ -60,6 +60,21 @@ def test_tags_are_added_in_the_style_of_the_cell(tmp_path, cell, after):
     table, added, target, *_ = completed(path, [("a.jpg", "War")])
     complete_sheet(path, table, added, target)
     assert target.read_text() == f"image,tags,added\na.jpg,{after},War\nb.jpg,War,\n"
+
+
+def test_a_cell_with_no_or_one_tag_gets_the_style_of_the_other_cells(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text(
+        'image,tags\na.jpg,"red, wool"\nb.jpg,red\nc.jpg,\nd.jpg,"wool, silk"\ne.jpg,silk\n'
+    )
+    table, added, target, *_ = completed(path, [("b.jpg", "wool"), ("c.jpg", "wool")])
+    complete_sheet(path, table, added, target)
+    assert '\nb.jpg,"red, wool",wool\n' in target.read_text()
+    names = tmp_path / "names.csv"
+    names.write_text('image,tags\na.jpg,"salt, table"\nb.jpg,cat\nc.jpg,dog\n')
+    table, added, target, *_ = completed(names, [("b.jpg", "dog")])
+    complete_sheet(names, table, added, target)
+    assert "\nb.jpg,cat;dog,dog\n" in target.read_text()
 
 
 @pytest.mark.parametrize(

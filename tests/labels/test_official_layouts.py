@@ -267,6 +267,7 @@ def test_imagefolder_takes_folders_as_classes(tmp_path):
         ("train/1.jpg", "valid/2.jpg", "test/3.jpg"),
         ("JPEGImages/1.jpg", "SegmentationClass/1.png", "SegmentationObject/1.png"),
         ("cats/images/1.jpg", "cats/masks/1.png"),
+        ("2019/1.jpg", "2020-05-31/2.jpg", "2020/20200531/3.jpg"),
     ],
 )
 def test_parts_of_a_data_set_are_no_classes(tmp_path, images):
@@ -276,3 +277,10 @@ def test_parts_of_a_data_set_are_no_classes(tmp_path, images):
         read_labels(tmp_path)
     names = tuple({name.split("/")[-2]: 0 for name in images})
     assert read_labels(tmp_path, options=ReadOptions(classes=names)).images == tuple(sorted(images))
+
+
+def test_folders_of_photos_with_sidecars_point_to_their_keywords(tmp_path):
+    put(tmp_path / "Paris/1.jpg", "")
+    assert read_labels(tmp_path).notes == ()
+    put(tmp_path / "Paris/1.jpg.xmp", "")
+    assert "--format photo-tags" in read_labels(tmp_path).notes[0]

@@ -316,6 +316,7 @@ def test_files_are_found_by_what_people_write(tmp_path):
         str(tmp_path / "photos" / name) for name in located.names[:3]
     ]
     assert located.notes == ["2 images found by another name, as 'img_3' = 'IMG_3.JPG'"]
+    assert find(["IMG_3.JPG "], tmp_path / "photos").names == ["IMG_3.JPG"]  # as Excel keeps them
     assert find(names, tmp_path / "photos", exactly=True).missing == [1, 2, 3]
 
 

@@ -53,7 +53,13 @@ def test_the_list_of_commands_is_quick():
 def test_a_setting_without_a_flag_is_pointed_at(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--hidden", "8"])
-    assert "--hidden; use --set hidden=VALUE" in capsys.readouterr().err
+    assert "--hidden; use --set hidden=8 (" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "--separator=; ", "--labels", "x.csv"])
+    assert "--separator=; ; use --set 'separator=; ' (" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "--hidden", "--labels", "x.csv"])
+    assert "use --set hidden=VALUE (" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--epoch-s", "8"])
     assert "did you mean --epochs?" in capsys.readouterr().err

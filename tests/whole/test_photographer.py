@@ -94,6 +94,8 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
     assert again.values.tolist() == known.values.tolist()
     assert again.notes[-1] == f"{len(new)} keywords predicted by g2netpl: not taken as known labels"
     answer_and_write_again(album, run, table, sorted(new)[0], sorted(new)[-1], capsys)
+    assert main(["review", str(run), "--export", str(tmp_path / "all-tags.csv")]) == 0
+    assert f" --images {album}\n" in capsys.readouterr().out
     assert digests(album) == before
 
 

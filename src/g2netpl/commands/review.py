@@ -27,6 +27,7 @@ from pathlib import Path
 from g2netpl.commands.flags import add_overwrite_flag
 from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table
 from g2netpl.images.thumbnails import Pictures, Roots
+from g2netpl.labels.files import each_file
 from g2netpl.review.queries import STRATEGIES
 from g2netpl.review.server import ReviewServer
 from g2netpl.review.session import ReviewSession
@@ -139,6 +140,10 @@ def _export(flags: argparse.Namespace, console: Console) -> None:
     count = len(answers.latest(decisions))
     changed = int((table.values != before.values).sum())
     form = f" --format {flags.to}" if flags.to == PHOTO_TAGS else ""
+    if flags.to != PHOTO_TAGS and isinstance(run.config.images, str | Path):
+        form = f" --images {quoted(run.config.images)}"
+    elif flags.to != PHOTO_TAGS and run.config.format == PHOTO_TAGS:
+        form = f" --images {quoted(each_file(run.config.labels)[0])}"
     k, about = run.expected_positives, run.about["data"]
     no_validation = "" if about["training_images"] < about["images"] else " --validation 0"
     console.print(

@@ -114,7 +114,11 @@ def inspect_labels(
     for similar in similar_class_names(table):
         result.warn(path, "classes that look alike", str(similar))
     for name in several_tags(table.classes):
-        result.warn(path, "several tags in one", f"class {name!r}: is --separator right?")
+        result.warn(
+            path,
+            "several tags in one",
+            f"class {name!r}: is --set separator=MARKS needed?",
+        )
     return result
 
 

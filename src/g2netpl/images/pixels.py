@@ -125,6 +125,8 @@ def _reason(problem: Exception) -> str:
         return "not a readable image (no known image format, or damaged at its start)"
     if isinstance(problem, OSError) and problem.strerror is not None:
         return f"cannot be read ({problem.strerror})"
+    if problem.args and isinstance(problem.args[0], bytes):
+        problem = Exception(problem.args[0].decode(errors="replace"))  # as rawpy raises them
     return f"not a readable image ({shown(problem) or type(problem).__name__})"
 
 

@@ -1,9 +1,9 @@
 """Names of images and classes: one spelling (Unicode NFC), and the file that a name means.
 
 People and programs write `IMG_1` without its ending, `2019\\trip\\IMG_1.JPG` from Windows,
-`img_1.jpg` for `IMG_1.JPG`, `1879` for `0001879.jpg`, and leave out folders. Label Studio stores
-`photo one.jpg` as `1a2b3c4d-photo_one.jpg`. Only listed files can be meant, so no name leads
-anywhere else.
+`img_1.jpg` for `IMG_1.JPG`, `1879` for `0001879.jpg`, leave out folders, and add spaces at the end.
+Label Studio stores `photo one.jpg` as `1a2b3c4d-photo_one.jpg`. Only listed files can be meant, so
+no name leads anywhere else.
 """
 
 import os
@@ -118,4 +118,4 @@ def match_known(names: Iterable[str], known: Iterable[str], where: str) -> dict[
 
 
 def _key(name: str) -> str:
-    return normalize_name(name).casefold()
+    return normalize_name(name).casefold().strip()

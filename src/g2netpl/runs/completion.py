@@ -75,7 +75,8 @@ class Completed:
 
     def __str__(self) -> str:
         counts = np.bincount(self.sources.ravel(), minlength=len(SOURCES))
-        shown = [f"{count:,} {name}" for name, count in zip(SOURCES, counts, strict=True) if count]
+        names = (*SOURCES[:-1], "in unreadable images")  # labels, not images
+        shown = [f"{count:,} {name}" for name, count in zip(names, counts, strict=True) if count]
         unknown = int((self.values == UNOBSERVED).sum())
         return (
             f"{len(self.observed):,} images × {len(self.observed.classes)} classes: "

@@ -94,7 +94,7 @@ def _read_listed(config: RunConfig, notes: list[str]) -> ListedImages:
     notes += table.notes
     odd = several_tags(table.classes)
     if odd:
-        notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
+        notes.append(f"class {odd[0]!r} looks like several tags; is --set separator=MARKS needed?")
     notes += label_warnings(table, config.single_label)
     return _located(config.labels, table, folder_of(config.labels, None, config), config, notes)
 

@@ -31,7 +31,8 @@ _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _NO_CLASS = re.compile(  # what folders are called that hold no class
     r"(train|training|val|valid|validation|test|testing|trainval)[-_]?\d*"
     r"|images?|imgs?|jpegimages|photos?|pictures|flickr|data|masks?|labels?|annotations?"
-    r"|segmentation(class|object)(aug|_?png|_?raw)?",
+    r"|segmentation(class|object)(aug|_?png|_?raw)?"
+    r"|(19|20)\d\d([-_. ]?\d\d){0,2}",  # years and days
     re.IGNORECASE,
 )
 
@@ -114,13 +115,16 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
         problem += f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself, whose "
         raise InputError(f"{path}: {problem}keywords are read with --format photo-tags")
     if options.classes is None and all(map(_NO_CLASS.fullmatch, classes)):
-        problem = f"images are in folders called {listed(sorted({*classes}))}, which are not "
-        problem += (
-            "names of classes; name a label file, such as VOC2012/ImageSets/Main/train.txt; if "
-        )
-        problem += "they are classes, list them with --classes FILE"
+        problem = f"images are in folders called {listed(sorted({*classes}))}, which are not names "
+        problem += "of classes; read the keywords of photos with --format photo-tags, or name a "
+        problem += "label file; if they are classes, list them in a file for --set classes=FILE"
         raise InputError(f"{path}: {problem}")
     notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
+    if next(path.rglob("*.xmp"), None) is not None:
+        notes.append(
+            "the classes are the names of folders; the keywords of the photos are read with "
+            "--format photo-tags"
+        )
     splits = sorted({name.partition("/")[0] for name in images} & {*_SPLITS} - {*classes})
     if len(splits) > 1:
         shown = " and ".join(splits)

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +76,18 @@ def complete_sheet(
     words = {POSITIVE: usual.get(POSITIVE, "1"), NEGATIVE: usual.get(NEGATIVE, "")}
     aliases = options.aliases or {}
     column_of = {name: column for column, name in enumerate(table.classes)}
+    known = {*table.classes, *aliases}
+    tag_cells = (cell for place in columns.tags for cell in texts[place])
+    style = _usual_style(tag_cells, options.separator or f"{sheet.separators},", known)
     edits, seen = dict[int, dict[int, str]](), {-1}
     for at, row in enumerate(rows):
         here = {place: cells[at] for place, cells in texts.items()}
         new = [] if row in seen else np.flatnonzero(added[row]).tolist()
         edit = edits.setdefault(sheet.places[at], {})
         if columns.tags and new:
-            edit |= _tags_edit(sheet, columns, here, [table.classes[at] for at in new], options)
+            edit |= _tags_edit(
+                sheet, columns, here, [table.classes[at] for at in new], style, options
+            )
         for place in columns.classes if row >= 0 else ():
             column = column_of.get(aliases.get(sheet.header[place], sheet.header[place]))
             label = UNOBSERVED if column is None else int(table.values[row, column])
@@ -115,14 +120,26 @@ def _added_place(sheet: Sheet) -> int:
     return [*sheet.header, ADDED].index(ADDED)
 
 
+def _usual_style(cells: Iterable[str], marks: str, known: Collection[str]) -> str:
+    """What separates tags in most cells with several of them, as `, `; nothing if no cell has."""
+    styles = Counter[str]()
+    for cell in cells:
+        for mark in dict.fromkeys(marks):
+            tags = cell.split(mark)
+            if len(tags) > 1 and all(tag.strip() in known for tag in tags):
+                styles[f"{mark} " if f"{mark} " in cell else mark] += 1
+    return max(styles, key=styles.__getitem__, default="")
+
+
 def _tags_edit(
     sheet: Sheet,
     columns: Columns,
     here: Mapping[int, str],
     new: Sequence[str],
+    style: str,
     options: ReadOptions,
 ) -> dict[int, str]:
-    """The last cell of tags that is not empty, with the new tags in its own style."""
+    """The last cell of tags that is not empty, with the new tags in its own style, or the usual."""
     filled = [place for place in columns.tags if here[place].strip()]
     place = filled[-1] if filled else columns.tags[0]
     separator = options.separator or sheet.separators
@@ -135,6 +152,8 @@ def _tags_edit(
         tags = [*cell_tags(text, separator), *more]
         return {place: str(tags) if "'" in text else json.dumps(tags, ensure_ascii=False)}
     used = [mark for mark in f"{separator}," if mark in text]
+    if style and not used:
+        return {place: style.join([*([here[place].rstrip()] if text else []), *more])}
     mark = used[0] if used else separator[0] if options.separator is None else separator
     space = " " if f"{mark} " in text else ""
     return {place: f"{mark}{space}".join([*([here[place].rstrip()] if text else []), *more])}
