@@ -266,7 +266,7 @@ CASES = {
     ),
     "voc: its folder": Case(
         lambda folder: put(voc()(folder).parents[2] / "JPEGImages/a.jpg").parents[1],
-        "VOC2012: images are in folders called JPEGImages, which are not names of classes; name a ",
+        "VOC2012: images are in folders called JPEGImages, which are not names of classes; read ",
     ),
     "xml: billion laughs": Case(xml(BILLION_LAUGHS), "a.xml:1: not a readable annotation ("),
     "xml: no name": Case(xml(annotation("<pose>Left</pose>")), "a.xml:2: an object has no name"),

@@ -116,4 +116,6 @@ def test_on_fresh_data_the_guarantee_holds(positives):
 def test_what_to_do_about_too_few_positives():
     assert missing_labels([0.5, 0.5, 0.5], 0.9) == ""
     text = missing_labels([0.5, None, None], 0.9)
-    assert text.startswith("2 of 3 classes get no positives: precision 0.9 needs 29 validation")
+    assert text.startswith(
+        "2 of 3 classes get no positives: precision 0.9 needs at least 29 validation"
+    )

@@ -74,7 +74,7 @@ def test_fixmatch_trains_on_images_and_on_nothing_else(config, tmp_path, capsys)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_from": "blocks.5"}, "--train-from: cannot split the backbone at 'blocks.5'"),
+        ({"train_from": "blocks.5"}, "train_from: cannot split the backbone at 'blocks.5'"),
         ({"mode": "linear"}, "train_from: .* use --mode partial"),
         ({"augment": "weak"}, "augment weak: .* use --augment paper, or --mode full"),
     ],

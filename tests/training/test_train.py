@@ -142,7 +142,7 @@ def test_validation_and_test_must_not_share_images(config, photos, tmp_path):
     )
     tables.write(mixed, tmp_path / "mixed.csv")
     for path, shared in ((photos / "test.csv", "20 images"), (tmp_path / "mixed.csv", "1 image")):
-        with pytest.raises(InputError, match="nothing is chosen on test") as caught:
+        with pytest.raises(InputError, match="must not share images") as caught:
             train(config(validation_labels=str(path)))
         assert f"--validation-labels {path}: {shared} also in the test file" in str(caught.value)
         assert "\n" not in str(caught.value)

@@ -71,7 +71,7 @@ def test_one_class_without_negatives_is_told_and_refused_where_all_images_have_i
     assert told in check(arguments, capsys)[0]
     assert any(note.startswith(told) for note in training(arguments).notes)
     arguments = labels(scans, f"image,tags\n{rows('cat', 20)}")
-    says = "'cat' is the only class and on every image, so there is nothing to learn; give some"
+    says = "only one class, 'cat', and it is on every image, so there is nothing to learn; give"
     assert says in check(arguments, capsys, 2)[0]
     with pytest.raises(InputError, match=says):
         training(arguments)

@@ -126,8 +126,8 @@ def check_learnable(visible: LabelTable, where: str) -> None:
         raise InputError(f"{where}: no positive label is observed; nothing to learn from")
     if positive.tolist() == [len(visible)]:
         raise InputError(
-            f"{where}: {visible.classes[0]!r} is the only class and on every image, so there is "
-            "nothing to learn; give some images 0"
+            f"{where}: only one class, {visible.classes[0]!r}, and it is on every image, so there "
+            "is nothing to learn; give some images 0"
         )
 
 
