@@ -20,6 +20,7 @@ from g2netpl.labels.io import LabelFileError, ReadOptions, photo_tags, read_labe
 from g2netpl.labels.io import photos as xmp
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.locks import locked_without_file
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC, LR = "http://purl.org/dc/elements/1.1/", "http://ns.adobe.com/lightroom/1.0/"
@@ -576,3 +577,16 @@ def test_the_command_for_lightroom_puts_the_keywords_into_the_photos(tmp_path, s
         path.unlink()
     assert tags(tmp_path, "a.jpg") == {"old", "cat", "owl"}
     assert tags(tmp_path, "b c.jpg") == {"owl"}
+
+
+def test_two_commands_do_not_write_sidecars_at_the_same_time(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg")
+    labels = LabelTable(("a.jpg",), ("owl",), [[1]])
+    with (
+        locked_without_file(tmp_path),
+        pytest.raises(InputError, match="another g2netpl process writes there"),
+    ):
+        write_labels(labels, tmp_path, "photo-tags")
+    assert not list(tmp_path.glob("*.xmp"))
+    write_labels(labels, tmp_path, "photo-tags")
+    assert len(list(tmp_path.glob("*.xmp"))) == 1
