@@ -78,13 +78,10 @@ class ArraySource(Source):
 
 
 class Subset(Source):
-    """Some rows of a source, as a source of its own (the training or validation split).
+    """Some rows of a source, as a source of its own (the training or validation split)."""
 
-    With an `epoch`, images are always augmented as in that epoch; of a pair, the strong one.
-    """
-
-    def __init__(self, source: Source, rows: Rows, epoch: int | None = None) -> None:
-        self.source, self.rows, self.epoch = source, rows, epoch
+    def __init__(self, source: Source, rows: Rows) -> None:
+        self.source, self.rows = source, rows
         self.evaluation_batch = source.evaluation_batch
         self.shards = None if source.shards is None else source.shards[rows]
 
@@ -93,9 +90,7 @@ class Subset(Source):
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Inputs of the rows."""
-        epoch = epoch if self.epoch is None else self.epoch
-        for inputs in self.source.load([self.rows[group] for group in groups], epoch, device):
-            yield inputs if self.epoch is None or inputs.ndim < 5 else inputs[:, -1]
+        return self.source.load([self.rows[group] for group in groups], epoch, device)
 
     def prior_of(self, rows: Rows, device: Device = "cpu") -> Tensor | None:
         """As in the source."""
