@@ -41,7 +41,7 @@ def test_k_positives_are_expected_at_the_count():
         count = matching_count(PRESENCE, 1.0, 1.1, others, part)
         found = -np.expm1(-count * SOFTMAX)
         if others is not None:
-            found = expit((2 * logit(found) + logit(others)) / 3)
+            found = expit(1.1 * (2 * logit(found) + logit(others)) / 3)
         if part is not None:
             found = part[:, None] * found
         assert found.sum(axis=1).mean() == pytest.approx(1.1, rel=1e-6)

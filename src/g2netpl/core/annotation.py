@@ -26,6 +26,7 @@ from g2netpl.core.prior import Prior
 from g2netpl.utils.errors import InputError
 
 SIGMOID_WEIGHT = 0.5  # of the sigmoid logits in the prediction; the softmax has 1
+POOLED_SHARPNESS = 1.1  # two models that agree are more certain than their mean
 LEAST_SHOWN = 0.02  # lowest probability that an image shows any of the classes
 _LEAST_LOG_RATE = -60.0  # whose exponential single precision can represent
 
@@ -197,7 +198,7 @@ class SampledPositiveHead(IndependentHead):
     def predict(self, output: Output) -> Tensor:
         """Logits (B, L) of the presence of each class, as calibrated."""
         softmax, sigmoid = self.parts(output)
-        logits = softmax if sigmoid is None else pool(softmax, sigmoid)
+        logits = softmax if sigmoid is None else POOLED_SHARPNESS * pool(softmax, sigmoid)
         assert output.features is not None
         shown = output.features.detach().float() @ self.shown_weight + self.shown_bias
         return times_probability(logits, shown.clamp(LEAST_SHOWN, 1.0)[:, None])

@@ -22,7 +22,12 @@ from scipy.special import expit, log_softmax, logit
 from sklearn.linear_model import RidgeCV
 from torch import Tensor
 
-from g2netpl.core.annotation import LEAST_SHOWN, SIGMOID_WEIGHT, SampledPositiveHead
+from g2netpl.core.annotation import (
+    LEAST_SHOWN,
+    POOLED_SHARPNESS,
+    SIGMOID_WEIGHT,
+    SampledPositiveHead,
+)
 from g2netpl.core.inference import compute_all
 from g2netpl.images.loader import Source, Subset
 from g2netpl.labels.missingness import informative_rows
@@ -154,11 +159,12 @@ def matching_count(
 
 
 def _pooled(present: Floats, others: Floats | None) -> Floats:
-    """Probabilities of two heads, pooled as `core.annotation.pool` does it."""
+    """Probabilities of two heads, pooled as `SampledPositiveHead.predict` does it."""
     if others is None:
         return present
     first, second = (logit(np.clip(part, _TINY, 1.0 - _TINY)) for part in (present, others))
-    together: Floats = expit((first + SIGMOID_WEIGHT * second) / (1.0 + SIGMOID_WEIGHT))
+    mean = (first + SIGMOID_WEIGHT * second) / (1.0 + SIGMOID_WEIGHT)
+    together: Floats = expit(POOLED_SHARPNESS * mean)
     return together
 
 
