@@ -212,7 +212,7 @@ def test_tables_have_mean_and_deviation_of_the_chosen_runs(three):
             values = [100 * row[name] for row in runs]
             assert float(line[mean]) == pytest.approx(np.mean(values), abs=0.0051)
             assert float(line[deviation]) == pytest.approx(np.std(values, ddof=1), abs=0.0051)
-        assert (line["undecided %"] == "") == (line["method"] != "g2netpl")
+        assert (line["unresolved %"] == "") == (line["method"] != "g2netpl")
 
 
 def test_differences_are_those_of_the_chosen_runs(three, capsys):

@@ -31,8 +31,8 @@ def test_means_and_deviations_leave_out_what_diverged():
     assert (whole["seeds"], whole["diverged"]) == (3, 0)
     assert whole["best epoch"] == pytest.approx(51)
     assert whole["± best"] == pytest.approx(np.std([50, 51, 52], ddof=1))
-    assert np.isnan(whole["undecided %"])
-    assert (part["seeds"], part["diverged"], part["undecided %"]) == (2, 1, 100)
+    assert np.isnan(whole["unresolved %"])
+    assert (part["seeds"], part["diverged"], part["unresolved %"]) == (2, 1, 100)
     assert part["best epoch"] == pytest.approx(61.5)
 
 

@@ -73,7 +73,10 @@ def test_no_option_of_a_method_is_called_like_a_setting():
 
 def test_methods_are_listed_with_their_options(capsys):
     assert main(["methods"]) == 0
-    assert "g2netpl-paper" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()[1:]
+    names = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert names[:4] == ["g2netpl", "g2netpl-paper", "plmcl", "an"]
+    assert names[3:] == sorted(names[3:])
     assert main(["methods", "g2netpl"]) == 0
     assert "step_growth" in capsys.readouterr().out
 

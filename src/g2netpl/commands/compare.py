@@ -22,7 +22,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from g2netpl.commands.flags import add_config_flags, split_list
+from g2netpl.commands.flags import add_config_flags, add_plugin_flag, split_list
 from g2netpl.commands.grid import add_grid_flags, begun, grid_settings, image_keys, sweep_of
 from g2netpl.experiments.cells import run_sweep
 from g2netpl.experiments.data import ArrayData, Data, find_dataset, load_array_data
@@ -65,6 +65,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     settings = "labels to hide, such as full,fspl,sspl:0.2,positives:1+1,known:0.1"
     group.add_argument("--settings", required=True, help=settings)
     add_config_flags(group, ("prior",))
+    add_plugin_flag(group)
 
 
 @stoppable(AGAIN)

@@ -11,7 +11,6 @@ from g2netpl.commands.flags import (
     add_config_flags,
     add_output_flag,
     add_overwrite_flag,
-    add_plugin_flag,
     add_settings_flags,
     given_keys,
     split_list,
@@ -47,7 +46,6 @@ def add_grid_flags(
     add("--search-weights", action="store_true", help=text)
     add("--choose-once", action="store_true", help="choices of the first seed for all seeds")
     add_config_flags(group, ("epochs", "mode", "backbone"), **texts)
-    add_plugin_flag(group)
     run = parser.add_argument_group("run")
     add_output_flag(run)
     cores, text = os.cpu_count(), "training processes; on images 1 (default: the number of cores)"

@@ -13,6 +13,8 @@ from g2netpl.commands.flags import add_plugin_flag
 from g2netpl.core.methods import METHODS, find_method
 from g2netpl.utils.console import Console
 
+_OF_THE_PAPER = ("g2netpl", "g2netpl-paper", "plmcl")  # listed first
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -26,7 +28,8 @@ def run(flags: argparse.Namespace) -> None:
     console, rows = Console(), list[tuple[object, ...]]()
     if flags.method is None:
         head = ("method", "what it does", "source")
-        rows = [(name, method.summary, method.source) for name, method in METHODS.items()]
+        order = sorted(METHODS, key=lambda name: (name not in _OF_THE_PAPER, name))
+        rows = [(name, METHODS[name].summary, METHODS[name].source) for name in order]
     else:
         options = find_method(flags.method).options({})
         console.print(f"{flags.method}: {METHODS[flags.method].summary}")

@@ -137,7 +137,7 @@ class PhotoData:
     @cached_property
     def read(self) -> TrainingData:
         """The label files and the paths of the images."""
-        return read_training_data(self._config)
+        return read_training_data(self.config)
 
     @property
     def tables(self) -> tuple[LabelTable, LabelTable | None]:
@@ -157,13 +157,14 @@ class PhotoData:
         """The sizes of the splits and unreadable images; too many of those are rejected."""
         (train, test), lines = self.tables, [f"note: {note}" for note in self.read.notes]
         for part in (self.read.paths, [] if self.read.test is None else self.read.test.paths):
-            unreadable = check_headers(part, self._config.most_unreadable(len(part)))
+            unreadable = check_headers(part, self.config.most_unreadable(len(part)))
             lines += [f"left out: {problem}" for problem in sorted(unreadable)]
         tested = "no test images" if test is None else f"{len(test):,} test images"
         return [*lines, f"{len(train):,} images of {len(train.classes):,} classes, {tested}"]
 
     @property
-    def _config(self) -> RunConfig:
+    def config(self) -> RunConfig:
+        """The configuration that all runs start from."""
         return RunConfig.read({**self.keys, "output": "unused"}, "images")
 
 

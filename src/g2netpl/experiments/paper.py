@@ -139,19 +139,6 @@ def published(recipe: str, data: str | None) -> dict[tuple[str, str], float]:
     return results
 
 
-PROTOCOL = {
-    "backbone": "ResNet-50, ImageNet weights",
-    "images": "not stated (SPML, whose benchmark it is: 448 × 448, mirrored at random)",
-    "training": "end to end, 10 epochs (ablation: 25 linear + 5 of everything)",
-    "optimizer": "not named (SPML: Adam); learning rate 1e-2 … 1e-5, batch 8 or 16",
-    "chosen on": "“the validation set”; VOC's validation set is its test set",
-    "data": "VOC 5,717 / 5,823, COCO 82,081 / 40,137, NUS-WIDE 150K / 60.2K images",
-    "positives per image": "not stated how the k of R is known (SPML: the truth's mean)",
-    "classes": "a sigmoid per class",
-    "seeds": "not stated",
-}
-"""What the paper says about its own runs."""
-
 _DATA_SETS = {"VOC": (20, "aeroplane"), "COCO": (80, "toothbrush"), "NUS-WIDE": (81, "zebra")}
 
 

@@ -1,6 +1,5 @@
 """The report of a comparison: its table, and curves of every method and setting."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,15 +9,7 @@ from g2netpl import __version__
 from g2netpl.experiments.statistics import differences
 from g2netpl.experiments.sweep import CELLS, Row, cell_of, choose, read_cells
 from g2netpl.reports.page import write_page
-from g2netpl.reports.plots import (
-    UNIT,
-    History,
-    Plot,
-    over_epochs,
-    plot_diagnostics,
-    plot_lines,
-    quartiles,
-)
+from g2netpl.reports.plots import History, Plot, over_epochs, plot_diagnostics, plot_lines
 from g2netpl.reports.tables import Grid, as_text, grid, metrics_of, shown_method, spread, summarise
 from g2netpl.runs.records import REPORT, RESULTS, Content, read_run
 from g2netpl.utils.errors import InputError
@@ -39,7 +30,7 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
     rows = read_cells(folder / CELLS)
     if not rows:
         raise InputError(f"{folder}: no run is finished yet ({CELLS} has no line)")
-    chosen = _read_chosen(folder, rows)
+    chosen = choose(rows)
     cells = {cell_of(row) for row in chosen}
     settings = list(dict.fromkeys(row["setting"] for row in chosen))
     ks = {row["expected_positives"] for row in chosen if row.get("expected_positives")}
@@ -60,19 +51,10 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
         diverged=sum("diverged" in row for row in rows),
         curves=_curves(runs),
         diagnostics={at: plot_diagnostics(of, k, f", {at}") for at, of in runs.items()},
-        pseudo=_pseudo_labels(chosen),
         differences=_differences(chosen),
         runs=_table(chosen),
         others=_table([row for row in rows if cell_of(row) not in cells]),
     )
-
-
-def _read_chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
-    """The runs that the comparison chose; while it is unfinished, the best so far."""
-    path, finished = folder / RESULTS[0], {cell_of(row): row for row in rows}
-    saved = json.loads(path.read_bytes()) if path.is_file() else []
-    cells = [cell_of(row) for row in saved if cell_of(row) in finished]
-    return [finished[cell] for cell in cells] or choose(rows)
 
 
 def _grid(rows: Sequence[Row]) -> Grid:
@@ -82,7 +64,7 @@ def _grid(rows: Sequence[Row]) -> Grid:
         [
             spread(line, main),
             *(f"{name.removesuffix(' epoch')} {spread(line, name)}" for name in others),
-            *([f"{line['undecided %']:.0f} % unresolved"] if line["undecided %"] >= 0 else []),
+            *([f"{line['unresolved %']:.0f} % unresolved"] if line["unresolved %"] >= 0 else []),
             *([f"{line['diverged']} seed(s) diverged"] if line["diverged"] else []),
         ]
         for line in frame.to_dict("records")
@@ -108,20 +90,6 @@ def _curves(runs: dict[str, dict[str, list[History]]]) -> list[Plot]:
         shown = by_method if setting == "full" else by_method | more
         lines = [over_epochs(name, of, "validation_map", 100) for name, of in shown.items()]
         plots.append(plot_lines(f"Validation mAP, {setting}", lines, "mAP × 100"))
-    return [plot for plot in plots if plot.rows]
-
-
-def _pseudo_labels(rows: Sequence[Row]) -> list[Plot]:
-    """Pseudo-labels of hidden positives and negatives, of the first seed of each method."""
-    first: dict[str, Row] = {}
-    for row in rows:
-        if any(row["movement"]):
-            first.setdefault(f"{shown_method(row['method'])}, {row['setting']}", row)
-    plots = []
-    for name, row in first.items():
-        curves = [quartiles(row, truth, f"hidden {truth}s") for truth in ("positive", "negative")]
-        title = f"Pseudo-labels by hidden truth, {name}, seed {row['seed']}"
-        plots.append(plot_lines(title, curves, "median and quartiles", limits=UNIT))
     return [plot for plot in plots if plot.rows]
 
 

@@ -29,6 +29,7 @@ def write_page(path: str | Path, template: str, **content: Any) -> Path:
         "percent": percent,
         "counted": counted,
         "thousands": "{:,}".format,
+        "general": "{:g}".format,
         "file": _file,
     }
     page = environment.get_template(template).render(**content)

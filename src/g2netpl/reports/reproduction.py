@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from g2netpl.experiments.data import ArrayData
-from g2netpl.experiments.paper import OURS, PROTOCOL, RECIPES, Recipe, published
+from g2netpl.experiments.data import ArrayData, PhotoData
+from g2netpl.experiments.paper import RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
 from g2netpl.experiments.sweep import Row, describe_row
 from g2netpl.labels.io.writing import write_rows
@@ -27,21 +27,26 @@ Place = tuple[str, str]  # a method and a setting
 
 COLUMNS = (
     *("row", "method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last"),
-    *("published", "undecided %", "pseudo-label mAP", "± pseudo-label mAP", "chosen"),
+    *("published", "unresolved %", "pseudo-label mAP", "± pseudo-label mAP", "chosen"),
 )
 
 
 def write_page(plan: Plan, results: dict[str, list[Row]], data: str | None, folder: Path) -> Path:
     """Write index.html and the CSV files into the folder."""
     recipes = [name for name in RECIPES if name in plan.recipes]  # in the order of the paper
-    ours = here(plan)
+    base, made = plan.base, None
+    if isinstance(base, ArrayData):
+        made = read_json(Path(base.folder or ".") / RUN)
     return page.write_page(
         folder / "index.html",
         "reproduction.html",
         sections=[_section(plan, name, results[name], data, folder) for name in recipes],
         data=data,
-        subject=plan.base.name,
-        differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
+        plan=plan,
+        config=base.config if isinstance(base, PhotoData) else None,
+        made=made,
+        training=sorted({plan.training(name) for name in recipes if plan.recipes[name].blocks}),
+        k=float((plan.tables[0].values == POSITIVE).sum(axis=1).mean()),
     )
 
 
@@ -92,8 +97,8 @@ def _grid(table: pd.DataFrame, main: str) -> Grid:
     lines = []
     for line in table.to_dict("records"):
         more = [f"last {spread(line, 'last epoch')}"] if main == "best epoch" else []
-        if line["undecided %"] >= 0:
-            more.append(f"{line['undecided %']:.0f} % unresolved")
+        if line["unresolved %"] >= 0:
+            more.append(f"{line['unresolved %']:.0f} % unresolved")
         if line["published"] >= 0:
             more.append(f"published {line['published']:.1f}")
         lines.append([spread(line, main), *more, line["chosen"]] if line["seeds"] else ["diverged"])
@@ -130,51 +135,3 @@ def steps(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> lis
                 name = f"{recipe.name_of(after)}, from {recipe.name_of(last)}"
                 note(setting, last, after, name)
     return notes
-
-
-def here(plan: Plan) -> dict[str, str]:
-    """The protocol of this reproduction, with the keys of the paper's."""
-    train, test = plan.tables
-    protocol, subject = plan.protocol, plan.base
-    rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
-    batches = ", ".join(str(size) for size in protocol.batch_sizes)
-    k, given = float((train.values == POSITIVE).sum(axis=1).mean()), protocol.expected_positives
-    expected = {"truth": f"k = {k:.2f}, the truth's mean", "estimate": "k estimated"}
-    trained = sorted({plan.training(name) for name in plan.recipes if plan.recipes[name].blocks})
-    head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
-    backbone, images = _network(plan)
-    return {
-        "backbone": backbone,
-        "images": images,
-        "training": ("; ".join(trained) or "none") + f"; {head}",
-        "optimizer": protocol.optimizer
-        + (f", weight averaging {protocol.ema:g}" if protocol.ema is not None else "")
-        + f", learning rate {rates}, batch {batches}"
-        + ("; three values of each method's main weight" if protocol.search_weights else ""),
-        "chosen on": "a fifth of the training images, held out with full labels"
-        + (", on the first seed" if protocol.choose_once else ""),
-        "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
-        f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
-        "positives per image": expected.get(str(given), f"k = {given}, as given"),
-        "classes": f"a sigmoid per class, also in {OURS}; g2netpl itself uses the annotation model",
-        "seeds": ", ".join(str(seed) for seed in protocol.seeds),
-    }
-
-
-def _network(plan: Plan) -> tuple[str, str]:
-    """The backbone and its start, and what it sees of the images."""
-    subject, photos = plan.base, plan.photos
-    if isinstance(subject, ArrayData):
-        made = read_json(Path(subject.folder or ".") / RUN) or {}
-        note = f"{made.get('backbone')} at {made.get('size')} px, frozen"
-        return note if made else "frozen features as given", "as the features were made"
-    start = "pretrained" if photos.get("pretrained", True) else "from scratch"
-    if photos.get("weights"):
-        start = f"weights of {Path(photos['weights']).name}"
-    augment = photos.get("augment", "paper")
-    seen = {"paper": "mirrored at random", "pair": "weak and strong augmentation"}
-    return (
-        f"{photos.get('backbone', 'lite0')}, {start}",
-        f"{photos.get('image_size', 224)} px squares, "
-        + seen.get(augment, f"{augment} augmentation"),
-    )

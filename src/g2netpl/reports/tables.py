@@ -45,7 +45,7 @@ def summarise(rows: Sequence[Row], metrics: Mapping[str, str] | None = None) -> 
             scores = 100 * trained[key].astype(float)
             line[name] = scores.mean(skipna=False)
             line[f"± {name.removesuffix(' epoch')}"] = scores.std(skipna=False)
-        line["undecided %"] = 100 * trained["undecided"].astype(float).mean(skipna=False)
+        line["unresolved %"] = 100 * trained["undecided"].astype(float).mean(skipna=False)
         lines.append(line | {"diverged": len(runs) - len(trained)})
     return pd.DataFrame(lines)
 
