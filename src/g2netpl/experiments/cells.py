@@ -61,7 +61,7 @@ def run_sweep(sweep: Sweep, data: Data, folder: Path, jobs: int, work: Work) -> 
     rows = {cell_of(row): row for row in read_cells(path)}
 
     def train_missing(cells: Sequence[Cell]) -> None:
-        missing = [cell for cell in cells if not _is_trained(rows.get(cell), sweep.watch_labels)]
+        missing = [cell for cell in cells if cell not in rows]
         if not missing:
             return
         with appending(path) as file:
@@ -86,11 +86,6 @@ def run_sweep(sweep: Sweep, data: Data, folder: Path, jobs: int, work: Work) -> 
     later = sweep.later_cells([cell_of(row) for row in chosen if "diverged" not in row])
     train_missing(later)
     return [rows[cell] for cell in (*first, *later)]
-
-
-def _is_trained(row: Row | None, watched: bool) -> bool:
-    """Whether a cell is trained, and its pseudo-labels were watched if that is wanted."""
-    return row is not None and (not watched or bool(row["movement"]) or row["undecided"] is None)
 
 
 def _changed_methods(cells: Sequence[Cell], rows: Mapping[Cell, Row]) -> list[str]:

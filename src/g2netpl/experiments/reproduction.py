@@ -6,7 +6,7 @@ All recipes share one cells.jsonl (on images one for each mode), so no run is tr
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from g2netpl.experiments.cells import run_sweep
 from g2netpl.experiments.data import Data, PhotoData
@@ -41,11 +41,6 @@ class Plan:
     _by_mode: dict[str, Data] = field(default_factory=dict)
 
     @property
-    def photos(self) -> Mapping[str, Any]:
-        """The keys of runs on images: mode, backbone, image_size, …"""
-        return self.base.own_keys if isinstance(self.base, PhotoData) else {}
-
-    @property
     def tables(self) -> tuple[LabelTable, LabelTable]:
         """The training and the test labels."""
         train, test = self.base.tables
@@ -60,7 +55,7 @@ class Plan:
         if not isinstance(self.base, PhotoData):
             return ""
         usual: Mode = "lp-ft" if self.recipes[name].lp_ft else "full"
-        return self.photos.get("mode") or usual
+        return self.base.own_keys.get("mode") or usual
 
     def epochs(self, name: str) -> int:
         """How long; by default as in the paper, with lp-ft after the linear epochs."""
@@ -71,16 +66,16 @@ class Plan:
         """How and how long, for people."""
         mode, epochs = self.mode(name) or "frozen features", self.epochs(name)
         if mode == "lp-ft":
-            return f"lp-ft, {self.photos.get('linear_epochs')} epochs linear + {epochs} full"
+            return f"lp-ft, {self.base.keys['linear_epochs']} epochs linear + {epochs} full"
         return f"{mode}, {counted(epochs, 'epoch')}"
 
     def data(self, name: str) -> Data:
         """What a recipe is trained on; label files are read once for each mode."""
         mode = self.mode(name)
-        if not isinstance(self.base, PhotoData):
-            return self.base
-        keys = {**self.photos, "mode": mode}
-        return self._by_mode.setdefault(mode, replace(self.base, own_keys=keys))
+        if isinstance(self.base, PhotoData) and mode not in self._by_mode:
+            keys = {**self.base.own_keys, "mode": mode}
+            self._by_mode[mode] = replace(self.base, own_keys=keys)
+        return self._by_mode.get(mode, self.base)
 
     def sweeps(self, name: str) -> list[Sweep]:
         """The blocks of a recipe, without methods that cannot be trained on the data."""

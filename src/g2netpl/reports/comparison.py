@@ -9,8 +9,16 @@ from g2netpl import __version__
 from g2netpl.experiments.statistics import differences
 from g2netpl.experiments.sweep import CELLS, Row, cell_of, choose, read_cells
 from g2netpl.reports.page import write_page
-from g2netpl.reports.plots import History, Plot, over_epochs, plot_diagnostics, plot_lines
-from g2netpl.reports.tables import Grid, as_text, grid, metrics_of, shown_method, spread, summarise
+from g2netpl.reports.plots import (
+    UNIT,
+    History,
+    Plot,
+    over_epochs,
+    plot_diagnostics,
+    plot_lines,
+    quartiles,
+)
+from g2netpl.reports.tables import as_text, grid, metrics_of, shown_method, summarise
 from g2netpl.runs.records import REPORT, RESULTS, Content, read_run
 from g2netpl.utils.errors import InputError
 
@@ -31,6 +39,8 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
     if not rows:
         raise InputError(f"{folder}: no run is finished yet ({CELLS} has no line)")
     chosen = choose(rows)
+    metrics = metrics_of(chosen)
+    main, *others = metrics.values()
     cells = {cell_of(row) for row in chosen}
     settings = list(dict.fromkeys(row["setting"] for row in chosen))
     ks = {row["expected_positives"] for row in chosen if row.get("expected_positives")}
@@ -42,8 +52,8 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
         name=folder.resolve().name,
         version=__version__,
         is_finished=(folder / RESULTS[0]).is_file(),
-        grid=_grid(chosen),
-        has_test="test_map" in metrics_of(chosen),
+        grid=grid(summarise(chosen), "method", main, others),
+        has_test="test_map" in metrics,
         about=about,
         seeds=sorted({row["seed"] for row in chosen}),
         ks=sorted({f"{value:.2f}" for value in ks}),
@@ -51,26 +61,11 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
         diverged=sum("diverged" in row for row in rows),
         curves=_curves(runs),
         diagnostics={at: plot_diagnostics(of, k, f", {at}") for at, of in runs.items()},
+        pseudo=_pseudo_labels(chosen),
         differences=_differences(chosen),
         runs=_table(chosen),
         others=_table([row for row in rows if cell_of(row) not in cells]),
     )
-
-
-def _grid(rows: Sequence[Row]) -> Grid:
-    """mAP of every method and setting; one with a seed that diverged is never the highest."""
-    frame, (main, *others) = summarise(rows), metrics_of(rows).values()
-    frame["lines"] = [
-        [
-            spread(line, main),
-            *(f"{name.removesuffix(' epoch')} {spread(line, name)}" for name in others),
-            *([f"{line['unresolved %']:.0f} % unresolved"] if line["unresolved %"] >= 0 else []),
-            *([f"{line['diverged']} seed(s) diverged"] if line["diverged"] else []),
-        ]
-        for line in frame.to_dict("records")
-    ]
-    frame.loc[frame["diverged"] > 0, main] = None
-    return grid(frame, "method", main)
 
 
 def _histories(rows: Sequence[Row], setting: str) -> dict[str, list[History]]:
@@ -90,6 +85,20 @@ def _curves(runs: dict[str, dict[str, list[History]]]) -> list[Plot]:
         shown = by_method if setting == "full" else by_method | more
         lines = [over_epochs(name, of, "validation_map", 100) for name, of in shown.items()]
         plots.append(plot_lines(f"Validation mAP, {setting}", lines, "mAP × 100"))
+    return [plot for plot in plots if plot.rows]
+
+
+def _pseudo_labels(rows: Sequence[Row]) -> list[Plot]:
+    """Pseudo-labels of hidden positives and negatives, of the first seed of each method."""
+    first: dict[str, Row] = {}
+    for row in rows:
+        if any(row["movement"]):
+            first.setdefault(f"{shown_method(row['method'])}, {row['setting']}", row)
+    plots = []
+    for name, row in first.items():
+        curves = [quartiles(row, truth, f"hidden {truth}s") for truth in ("positive", "negative")]
+        title = f"Pseudo-labels by hidden truth, {name}, seed {row['seed']}"
+        plots.append(plot_lines(title, curves, "median and quartiles", limits=UNIT))
     return [plot for plot in plots if plot.rows]
 
 

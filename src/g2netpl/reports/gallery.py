@@ -131,14 +131,10 @@ def top_k_diverse(scores: Scores, eligible: Mask, most: int) -> list[tuple[int, 
     return sorted(chosen, key=ranked.index)
 
 
-def photo_finder(config: RunConfig, images: str | None) -> FindPhoto:
-    """Finds the photo of an image name, in `images` or where the run had it; None if unreadable."""
-
-    def photo_of(name: str) -> str | None:
-        try:
-            path = Roots(config.model_dump(), images).path(name)
-            return base64.b64encode(small_jpeg(path, _SIZE, quality=78)).decode()
-        except InputError:
-            return None
-
-    return photo_of
+def read_photo(name: str, config: RunConfig, images: str | None) -> str | None:
+    """A photo, in `images` or where the run had it, as small JPEG in base64; None if unreadable."""
+    try:
+        path = Roots(config.model_dump(), images).path(name)
+        return base64.b64encode(small_jpeg(path, _SIZE, quality=78)).decode()
+    except InputError:
+        return None

@@ -93,14 +93,11 @@ class Curve(NamedTuple):
 
 def over_epochs(name: str, histories: Sequence[History], key: str, scale: float = 1) -> Curve:
     """The mean of some runs, with a band from the lowest to the highest of several."""
-    seen: dict[int, list[float]] = {}
-    for record in (record for history in histories for record in history):
-        if record.get(key) is not None:
-            seen.setdefault(record["epoch"], []).append(scale * record[key])
-    epochs = sorted(seen)
-    several = epochs if len(histories) > 1 else []
-    low, high = ([edge(seen[epoch]) for epoch in several] for edge in (min, max))
-    return Curve(name, epochs, [float(np.mean(seen[epoch])) for epoch in epochs], low, high)
+    records = [record for history in histories for record in history]
+    frame = pd.DataFrame(records).reindex(columns=["epoch", key]).dropna()
+    values = scale * frame.groupby("epoch")[key].agg(["mean", "min", "max"]).astype(float)
+    mean, *band = (values[column].tolist() for column in values)
+    return Curve(name, values.index.tolist(), mean, *(band if len(histories) > 1 else ()))
 
 
 def quartiles(row: Mapping[str, Any], key: str, name: str) -> Curve:

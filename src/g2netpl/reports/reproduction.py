@@ -19,7 +19,7 @@ from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.table import POSITIVE
 from g2netpl.reports import page
 from g2netpl.reports.figures import paper_figures
-from g2netpl.reports.tables import Grid, grid, spread, summarise
+from g2netpl.reports.tables import grid, summarise
 from g2netpl.runs.records import RUN
 from g2netpl.utils.files import read_json
 
@@ -61,8 +61,9 @@ def _section(
     section |= {"grid": None, "figures": []}
     table = _table(recipe, rows, known) if rows else pd.DataFrame()
     if rows:
-        table.to_csv(folder / f"{name}.csv", index=False)
-        section["grid"] = _grid(table, "pseudo-label mAP" if name == "labels" else "best epoch")
+        table.to_csv(folder / f"{name}.csv", columns=COLUMNS, index=False)
+        metrics = ["pseudo-label mAP"] if name == "labels" else ["best epoch", "last epoch"]
+        section["grid"] = grid(table, "row", metrics[0], metrics[1:])
     if trained or not rows:
         section["figures"] = paper_figures(name, trained, table)
     for number, plot in enumerate(section["figures"], start=1):
@@ -72,7 +73,7 @@ def _section(
 
 
 def _table(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> pd.DataFrame:
-    """A line per method and setting of a recipe: see COLUMNS."""
+    """A line per method and setting of a recipe: COLUMNS, and what the page shows in addition."""
     metrics = {
         "test_map": "best epoch",
         "last_test_map": "last epoch",
@@ -89,20 +90,11 @@ def _table(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> pd
     table["row"] = table["method"].map(recipe.name_of)
     table["published"] = pd.Series([known.get(place) for place in places], dtype=float)
     table["chosen"] = [" or ".join(chosen[place]) for place in places]
-    return table[[*COLUMNS]].round(2)
-
-
-def _grid(table: pd.DataFrame, main: str) -> Grid:
-    """The main result, and in small letters the rest."""
-    lines = []
-    for line in table.to_dict("records"):
-        more = [f"last {spread(line, 'last epoch')}"] if main == "best epoch" else []
-        if line["unresolved %"] >= 0:
-            more.append(f"{line['unresolved %']:.0f} % unresolved")
-        if line["published"] >= 0:
-            more.append(f"published {line['published']:.1f}")
-        lines.append([spread(line, main), *more, line["chosen"]] if line["seeds"] else ["diverged"])
-    return grid(table.assign(lines=lines), "row", main)
+    table["more"] = [
+        [f"published {known[place]:.1f}", text] if place in known else [text]
+        for place, text in zip(places, table["chosen"], strict=True)
+    ]
+    return table.round(2)
 
 
 def steps(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> list[str]:

@@ -4,6 +4,7 @@ An unfinished run has its curves so far. The words are in templates/run.html.
 """
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from g2netpl import __version__
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, per_class
-from g2netpl.reports.gallery import make_gallery, photo_finder
+from g2netpl.reports.gallery import make_gallery, read_photo
 from g2netpl.reports.page import write_page
 from g2netpl.reports.plots import (
     over_epochs,
@@ -142,7 +143,8 @@ def _gallery(run: Run, completed: Completed, images: str | None) -> Content:
     predicted = run.thresholds.calibrate(run.predictions())
     sections = make_gallery(
         *(completed, completed_by_pseudo_labels(run), run.labels.has_soft),
-        *(predicted, run.thresholds.decide(predicted), photo_finder(run.config, images)),
+        *(predicted, run.thresholds.decide(predicted)),
+        partial(read_photo, config=run.config, images=images),
     )
     unseen = [card.image for section in sections for card in section.cards if card.photo is None]
     return {"gallery": sections, "unseen": unseen}

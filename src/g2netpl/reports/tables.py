@@ -1,6 +1,6 @@
 """Results as tables: mean ± standard deviation over seeds, in percent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -108,14 +108,21 @@ class Grid(NamedTuple):
     rows: list[tuple[str, list[list[str]]]]  # name of the row, lines for every setting
 
 
-def grid(frame: pd.DataFrame, name: str, main: str) -> Grid:
-    """The `lines` of every method and setting; a star marks the highest `main` of each setting."""
+def grid(frame: pd.DataFrame, name: str, main: str, others: Iterable[str]) -> Grid:
+    """The main result of every method and setting, below it the others and `more` of its line.
+
+    A star marks the highest `main` of each setting; a method with a diverged seed gets none.
+    """
     settings = list(frame["setting"].unique())
-    scores = frame.dropna(subset=[main]).groupby("setting")[main]
+    scores = frame[frame["diverged"] == 0].dropna(subset=[main]).groupby("setting")[main]
     highest = scores.idxmax()[scores.count() > 1].tolist()
     rows: dict[str, list[list[str]]] = {title: [[] for _ in settings] for title in frame[name]}
     for at, line in zip(frame.index, frame.to_dict("records"), strict=True):
-        first, *more = line["lines"]
-        marked = f"★ {first}" if at in highest else first
-        rows[line[name]][settings.index(line["setting"])] = [marked, *more]
+        lines = [("★ " if at in highest else "") + spread(line, main)]
+        lines += [f"{other.removesuffix(' epoch')} {spread(line, other)}" for other in others]
+        if line["unresolved %"] >= 0:
+            lines.append(f"{line['unresolved %']:.0f} % unresolved")
+        if line["diverged"]:
+            lines.append(f"{line['diverged']} seed(s) diverged")
+        rows[line[name]][settings.index(line["setting"])] = [*lines, *line.get("more", ())]
     return Grid(settings, list(rows.items()))

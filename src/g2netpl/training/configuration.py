@@ -78,13 +78,11 @@ def check_settings(config: TrainConfig, *, full: bool, images: bool = True) -> N
     check_method(config.method, config.options, full=full, mode=config.mode, images=images)
     last = config.phases[-1]
     has_pairs = find_method(config.method).method.augmentations == 2
-    if last == "partial" and (has_pairs or config.augment not in ("plain", "paper")):
+    if last != "full" and (has_pairs or config.augment not in ("plain", "paper")):
         raise InputError(
             f"augment {config.augment}: frozen blocks see an image and its mirror image only; use "
             "--augment paper, or --mode full"
         )
-    if last == "linear" and config.augment == "pair":
-        raise InputError("augment pair: a frozen backbone sees each image once; use --mode full")
     if config.single_label and config.expected_positives not in ("estimate", "truth", 1.0):
         raise InputError(
             f"expected_positives: {config.expected_positives:g}, but with --single-label it is "

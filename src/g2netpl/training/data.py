@@ -45,34 +45,33 @@ def read_training_data(config: RunConfig) -> TrainingData:
     labels, has_labels = named(config.labels), config.format != CLASS_LIST
     if has_labels and len(listed.table) < 2:
         raise InputError(f"{labels}: expected at least 2 images, got {len(listed.table)}")
-    test = _read_other(config.test_labels, config.test_images, config, listed.table, notes)
-    validation = _read_other(config.validation_labels, None, config, listed.table, notes)
-    if test is not None and validation is not None:
-        _keep_validation_apart(validation, test, config)
-    training = _with_unlisted(listed, [part for part in (test, validation) if part], config, notes)
-    apart = np.arange(0)
-    if test is not None:
-        notes += keep_test_apart(training, test, config, "leave them out of one of the two")
-    if validation is not None:
-        training, validation, apart = _without_overlap(training, validation, notes)
-    training, test, validation = _grouped(training, test, validation, config, notes)
-    table, setting = training.table, Setting.parse(config.setting)
+    files = [("test", config.test_labels, config.test_images)]
+    files.append(("validation", config.validation_labels, None))
+    others = {
+        name: _read_other(given, images, config, listed.table, notes)
+        for name, given, images in files
+        if given is not None
+    }
+    if len(others) == 2:
+        _keep_validation_apart(others["validation"], others["test"], config)
+    training, apart = _with_unlisted(listed, [*others.values()], config, notes), np.arange(0)
+    if "test" in others:
+        way_out = "leave them out of one of the two"
+        notes += keep_test_apart(training, others["test"], config, way_out)
+    if "validation" in others:
+        validation = others["validation"]
+        training, others["validation"], apart = _without_overlap(training, validation, notes)
+    parts = _grouped({"training": training, **others}, config, notes)
+    table, setting = parts["training"].table, Setting.parse(config.setting)
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
             f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
             f"{labels}; leave them out with --set only_listed=true"
         )
-    fraction = config.validation if validation is None else 0.0
+    fraction = 0.0 if "validation" in parts else config.validation
     data = split_and_observe(table, setting, fraction, config.seed, config.single_label, apart)
-    if validation is not None and can_choose_by(validation.table.values):
-        note = "chosen by mAP on the validation file"
-        data = replace(
-            data, validation=validation.table, validation_paths=validation.paths, note=note
-        )
-    elif validation is not None:
-        data = replace(
-            data, note=last_epoch(unranked(validation.table, "images of the validation file"))
-        )
+    if "validation" in parts:
+        data = _with_validation(data, parts["validation"])
     if len(apart) and not per_class(data.visible.values, POSITIVE).any():
         raise InputError(
             f"{labels}: all positives are in the validation file, too; leave some here"
@@ -81,7 +80,17 @@ def read_training_data(config: RunConfig) -> TrainingData:
         check_learnable(data.visible, labels)
     else:
         notes.append(NOTE)
-    return replace(data, test=test, paths=training.paths, notes=tuple(notes))
+    paths, test = parts["training"].paths, parts.get("test")
+    return replace(data, test=test, paths=paths, notes=tuple(notes))
+
+
+def _with_validation(data: TrainingData, validation: ListedImages) -> TrainingData:
+    """The data with a validation file, if that can choose an epoch."""
+    if not can_choose_by(validation.table.values):
+        why = unranked(validation.table, "images of the validation file")
+        return replace(data, note=last_epoch(why))
+    note, paths = "chosen by mAP on the validation file", validation.paths
+    return replace(data, validation=validation.table, validation_paths=paths, note=note)
 
 
 def folder_of(files: Files, images: str | None, config: RunConfig) -> str:
@@ -100,14 +109,8 @@ def _read_listed(config: RunConfig, notes: list[str]) -> ListedImages:
 
 
 def _read_other(
-    files: Files | None,
-    images: str | None,
-    config: RunConfig,
-    table: LabelTable,
-    notes: list[str],
-) -> ListedImages | None:
-    if files is None:
-        return None
+    files: Files, images: str | None, config: RunConfig, table: LabelTable, notes: list[str]
+) -> ListedImages:
     format = None if config.format == CLASS_LIST else config.format
     other = read_matching(files, table, format, config.reading(images))
     notes += [f"{named(files)}: {note}" for note in other.notes]
@@ -229,14 +232,10 @@ def keep_test_apart(
 
 
 def _grouped(
-    training: ListedImages,
-    test: ListedImages | None,
-    validation: ListedImages | None,
-    config: RunConfig,
-    notes: list[str],
-) -> tuple[ListedImages, ListedImages | None, ListedImages | None]:
-    """The images with their groups, and notes on them."""
-    tables = [part.table for part in (training, test, validation) if part is not None]
+    parts: dict[str, ListedImages], config: RunConfig, notes: list[str]
+) -> dict[str, ListedImages]:
+    """The images with their groups, the training images first, and notes on them."""
+    tables = [part.table for part in parts.values()]
     if config.groups is not None:
         tables = with_groups(tables, config.groups, named(config.labels))
     own_groups = {name for name in tables[0].groups or () if name}
@@ -248,10 +247,8 @@ def _grouped(
     if shared:
         what = "of the test or validation file also among the training images"
         notes.append(f"{counted(len(shared), 'group')} {what}, as {min(shared)!r}")
-    grouped = iter(tables)
-    training = replace(training, table=next(grouped))
-    test = test and replace(test, table=next(grouped))
-    return training, test, validation and replace(validation, table=next(grouped))
+    grouped = zip(parts.items(), tables, strict=True)
+    return {name: replace(part, table=table) for (name, part), table in grouped}
 
 
 def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelTable]:
