@@ -10,13 +10,12 @@ from g2netpl.experiments.statistics import differences
 from g2netpl.experiments.sweep import CELLS, Row, cell_of, choose, read_cells
 from g2netpl.reports.page import write_page
 from g2netpl.reports.plots import (
-    UNIT,
     History,
     Plot,
     over_epochs,
     plot_diagnostics,
     plot_lines,
-    quartiles,
+    plot_watched,
 )
 from g2netpl.reports.tables import as_text, grid, metrics_of, shown_method, summarise
 from g2netpl.runs.records import REPORT, RESULTS, Content, read_run
@@ -94,12 +93,9 @@ def _pseudo_labels(rows: Sequence[Row]) -> list[Plot]:
     for row in rows:
         if any(row["movement"]):
             first.setdefault(f"{shown_method(row['method'])}, {row['setting']}", row)
-    plots = []
-    for name, row in first.items():
-        curves = [quartiles(row, truth, f"hidden {truth}s") for truth in ("positive", "negative")]
-        title = f"Pseudo-labels by hidden truth, {name}, seed {row['seed']}"
-        plots.append(plot_lines(title, curves, "median and quartiles", limits=UNIT))
-    return [plot for plot in plots if plot.rows]
+    return [
+        plot_watched(row, f"Pseudo-labels by hidden truth, {name}") for name, row in first.items()
+    ]
 
 
 def _differences(rows: Sequence[Row]) -> Content:

@@ -10,7 +10,7 @@ import torch
 from g2netpl.core.equations import GaussianMap, confidence_weight
 from g2netpl.core.methods.g2netpl import G2NetPLOptions
 from g2netpl.experiments.sweep import Row
-from g2netpl.reports.plots import UNIT, Curve, Plot, over_epochs, plot_lines, quartiles, watched
+from g2netpl.reports.plots import Curve, Plot, over_epochs, plot_lines, plot_watched, watched
 
 _POINTS = "test mAP × 100"
 _QUALITY = {"pseudo_label_map": "pseudo-labels", "predicted_map": "predictions"}
@@ -21,22 +21,13 @@ def paper_figures(recipe: str, rows: Sequence[Row], table: pd.DataFrame) -> list
     if recipe == "parameters":
         return plot_parameters(G2NetPLOptions())
     if recipe == "convergence":
-        return plot_convergence(rows[0])
+        return [
+            plot_watched(rows[0], "Pseudo-labels by hidden truth"),
+            plot_watched(rows[0], "Predictions by hidden truth", "predicted_"),
+        ]
     if recipe == "labels":
         return plot_quality(rows)
     return plot_fractions(table) if recipe == "semi-supervised" else []
-
-
-def plot_convergence(row: Row) -> list[Plot]:
-    """Pseudo-labels and predictions of hidden positives and negatives over the epochs."""
-    plots = []
-    for title, prefix in (("Pseudo-labels", ""), ("Predictions", "predicted_")):
-        curves = [
-            quartiles(row, prefix + truth, f"hidden {truth}s") for truth in ("positive", "negative")
-        ]
-        title = f"{title} by hidden truth, seed {row['seed']}"
-        plots.append(plot_lines(title, curves, "median and quartiles", limits=UNIT))
-    return plots
 
 
 def plot_quality(rows: Sequence[Row]) -> list[Plot]:

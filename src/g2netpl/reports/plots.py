@@ -145,6 +145,14 @@ def plot_lines(
     return Plot(title, svg, key, [x, *table], rows, note)
 
 
+def plot_watched(row: Mapping[str, Any], title: str, prefix: str = "") -> Plot:
+    """Pseudo-labels, or predictions with that prefix, of hidden positives and negatives."""
+    curves = [
+        quartiles(row, prefix + truth, f"hidden {truth}s") for truth in ("positive", "negative")
+    ]
+    return plot_lines(f"{title}, seed {row['seed']}", curves, "median and quartiles", limits=UNIT)
+
+
 def plot_diagnostics(
     runs: Mapping[str, Sequence[History]], k: float | None, where: str = ""
 ) -> list[Plot]:

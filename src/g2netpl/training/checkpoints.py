@@ -40,7 +40,6 @@ class Checkpointing(Callback):
         self.folder, self.interrupts = Path(config.output), interrupts
         self.seconds, self.every = 60.0 * config.checkpoint_minutes, config.checkpoint_steps
         self._saved_at, self._steps = time.monotonic(), 0
-        self._saved: tuple[int, int, int] | None = None  # the moment of the newest checkpoint
 
     def on_step_end(self, trainer: Trainer, images: int) -> None:
         """Save if it is time; all ranks do the same after the same step."""
@@ -77,11 +76,7 @@ class Checkpointing(Callback):
             raise Stopped(f"stopped and saved; {self.interrupts.advice}")
 
     def _save(self, trainer: Trainer) -> None:
-        state = trainer.state
-        moment = (state.phase, state.finished, state.step)
-        if moment != self._saved:
-            save_checkpoint(self.folder, trainer.state_dict(), len(trainer.data.training))
-            self._saved = moment
+        save_checkpoint(self.folder, trainer.state_dict(), len(trainer.data.training))
         self._saved_at = time.monotonic()
 
 
