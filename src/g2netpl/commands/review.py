@@ -28,9 +28,8 @@ from g2netpl.commands.flags import add_overwrite_flag
 from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table
 from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.labels.files import each_file
-from g2netpl.review.queries import STRATEGIES
 from g2netpl.review.server import ReviewServer
-from g2netpl.review.session import ReviewSession
+from g2netpl.review.session import STRATEGIES, ReviewSession
 from g2netpl.runs import answers
 from g2netpl.runs.records import read_training
 from g2netpl.runs.run import Run

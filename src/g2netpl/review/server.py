@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from g2netpl.images.thumbnails import Pictures
 from g2netpl.review.http import Handler, PatientServer, Rejection, Reply, require
-from g2netpl.review.queries import Order
-from g2netpl.review.session import ReviewSession
+from g2netpl.review.session import Order, ReviewSession
 from g2netpl.runs.answers import PHOTOS
 from g2netpl.utils.errors import InputError
 

@@ -2,6 +2,14 @@
 
 A question is a photo with tags: its likely classes if `ask` is "photos", a single one if it is
 "labels". An answer is a line of the log per tag, with one id. Safe to use from several threads.
+
+Strategies say which labels to ask about, the most useful first:
+
+useful        uncertain pseudo-label, u = 4p(1 − p), of a class with few positives: question number
+              i about a class with n known positives scores u / (1 + n + i), so classes take turns
+disagreement  |pseudo-label − prediction|
+doubtful      observed labels that the network contradicts: |observed − prediction|
+random        any unobserved label, as a control
 """
 
 import hashlib
@@ -10,14 +18,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 from g2netpl.review.log import AnswerLog
-from g2netpl.review.queries import STRATEGIES, Order, query_scores
 from g2netpl.runs.answers import ANSWERS, PHOTOS, Decision, find, in_force, now
 from g2netpl.runs.completion import complete_run, completed_by_pseudo_labels
 from g2netpl.runs.run import Run
@@ -27,6 +34,14 @@ from g2netpl.utils.errors import InputError, did_you_mean
 _RANKED, _QUEUE = 10_000_000, 20_000  # labels that are scored, and questions kept, at a time
 _TAGS, _FEWEST_TAGS = 9, 6  # tags of a photo, one per number key; of them not known yet
 _QUERIED = 3  # tags that the strategy chooses
+
+Order = Literal["useful", "disagreement", "doubtful", "random"]
+STRATEGIES: dict[Order, str] = {
+    "useful": "uncertain, rare classes first",
+    "disagreement": "pseudo-label and prediction differ",
+    "doubtful": "observed labels that look wrong",
+    "random": "any unobserved label, as a control",
+}
 
 Index = npt.NDArray[np.int64]
 Line = tuple[int, Decision]  # with the entry of its label, row · L + column
@@ -235,10 +250,21 @@ class ReviewSession:
         return np.asarray(self._is_open[at] & (is_observed == (order == "doubtful")))
 
     def _score(self, order: str, rows: Index, columns: Index) -> Scores:
-        at, first = np.ix_(rows, columns), int(rows[0]) if len(rows) else 0
-        given = self._pseudo[at], self._predicted[at], self.saved.observed[at]
-        how = self._can_ask(order, at), self._positives()[columns], [self.seed, first]
-        return query_scores(cast(Order, order), *given, *how)
+        """Scores of labels (rows × columns), the best highest; −1 for those not to ask about."""
+        at = np.ix_(rows, columns)
+        can_ask, pseudo, predicted = self._can_ask(order, at), self._pseudo[at], self._predicted[at]
+        scores: npt.NDArray[Any]
+        if order == "doubtful":
+            scores = np.abs(self.saved.observed[at] - predicted)
+        elif order == "disagreement":
+            scores = np.abs(pseudo - predicted)
+        elif order == "random":
+            scores = np.random.default_rng([self.seed, *rows[:1].tolist()]).random(pseudo.shape)
+        else:
+            scores = np.where(can_ask, 4 * pseudo * (1 - pseudo), np.float32(-1))
+            place = np.argsort(np.argsort(-scores, axis=0, kind="stable"), axis=0)
+            scores = scores / (1 + self._positives()[columns] + place)
+        return np.where(can_ask, scores, -1).astype(np.float32)
 
     def _positives(self) -> Index:
         """How many positives of every class are known."""
