@@ -15,13 +15,12 @@ from g2netpl.commands.flags import (
     given_keys,
     split_list,
 )
-from g2netpl.experiments.sweep import Sweep
+from g2netpl.experiments.sweep import SHARED, Sweep
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.output_dir import FREE_TO_CHANGE, begin_or_resume
 from g2netpl.runs.records import is_begun
 from g2netpl.utils.errors import InputError
 
-SHARED = ("epochs", "hidden", "optimizer", "ema", "expected_positives")  # keys that all data have
 _NOT_OF_IMAGES = {*SHARED, "labels", "test_labels", "images", "output", "prior", "names"}
 _REJECTED = {  # keys that the grid decides, and those that only a single run has
     *("method", "options", "annotation", "setting", "seed", "learning_rate", "batch_size"),

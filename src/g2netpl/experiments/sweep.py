@@ -30,6 +30,7 @@ from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.options import parse_record
 
 CELLS = "cells.jsonl"
+SHARED = ("epochs", "hidden", "optimizer", "ema", "expected_positives")  # keys of all runs
 # keys of the run that a row may set for itself: epr:annotation=sampled, an:prior=none
 OWN_KEYS = ("annotation", "prior", "solver", "weight_decay")
 VALIDATION_FRACTION = 0.2
@@ -103,10 +104,9 @@ class Sweep:
         of_row = {key: changes[key] for key in OWN_KEYS if key in changes}
         if of_row.get("prior", "file") == "file":
             of_row["prior"] = self.prior
-        shared = ("epochs", "hidden", "optimizer", "ema", "expected_positives")
         values = {
             **{"solver": "epochs", **keys, **of_row},
-            **{name: getattr(self, name) for name in shared},
+            **{name: getattr(self, name) for name in SHARED},
             "names": None if of_row["prior"] == "none" else self.names,
             "method": method,
             "options": options,
