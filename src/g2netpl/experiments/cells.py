@@ -150,7 +150,7 @@ def train_cell(sweep: Sweep, cell: Cell, arrays: ArrayData) -> Row:
     if sweep.watch_labels:
         trainer.callbacks.append(_WatchLabels())
     result = trainer.fit()
-    soft, test, measured = trainer.pseudo_labels(), inputs.test(trainer.mode), Row()
+    soft, test, measured = trainer.pseudo_labels(), inputs.source("test", trainer.mode), Row()
     if test is not None and arrays.test is not None:
         truth, thresholds = arrays.test.values, None
         scores = trainer.predict(result.best_model, test)

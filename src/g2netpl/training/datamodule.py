@@ -114,10 +114,6 @@ class DataModule:
         """The same; None if no epoch can be chosen."""
         return None if self.data.validation is None else self.held_out(mode)
 
-    def test(self, mode: PhaseMode) -> Source | None:
-        """The test images."""
-        return self.source("test", mode)
-
     def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """Feature vectors of some training images, for the estimate of k."""
         raise NotImplementedError
@@ -179,7 +175,7 @@ class ImageDataModule(DataModule):
             self.all(mode)
             self.validation(mode)
             if mode != "full":
-                self.test(mode)
+                self.source("test", mode)
 
     def bad_images(self) -> list[str]:
         """What was wrong with the images that could not be read so far."""

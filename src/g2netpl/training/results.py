@@ -31,7 +31,7 @@ def write_results(trainer: Trainer, folder: Path, began: float, console: Console
     splits: dict[str, tuple[Source, LabelTable]] = {}  # whose labels the run has not seen
     if data.validation is not None:
         splits["validation"] = trainer.inputs.held_out(mode), data.validation
-    test, last = trainer.inputs.test(mode), None
+    test, last = trainer.inputs.source("test", mode), None
     if test is not None and data.test is not None:
         splits["test"] = test, data.test.table
         last = ranked_map(trainer.predict(trainer.last_model, test), data.test.table.values)
