@@ -55,7 +55,7 @@ _SLOPE, _TAGS = 1.5, 10  # of the correction, and the tags per class at which it
 _MANY_NEGATIVES = 5  # per positive: enough for labels to count as missing at random
 _FEW_IMAGES = 300  # tagged ones, below which the lower end of the interval is used
 _RESAMPLES = 100
-_METHOD_ERROR = 1.2  # factor by which the method errs with any number of images
+_METHOD_ERROR, _FEW_ERROR = 1.2, 1.4  # factors by which the method errs, with many and few images
 _RELIABLE = 4.0  # times chance: a ranking whose top is observed that often counts fully
 
 
@@ -127,9 +127,10 @@ def estimate(
     k, low, high = from_positives(*sample(tagged), seed)
     if by_both is not None and at_random and observed_alike(visible, k):
         return Expected(by_both, both)
-    wide = f"{low / _METHOD_ERROR:.2f} to {high * _METHOD_ERROR:.2f}"
-    origin = f"estimated from positives, probably {wide}"
-    if len(tagged) < _FEW_IMAGES or positives / visible.shape[1] < _TAGS:
+    are_few = len(tagged) < _FEW_IMAGES or positives / visible.shape[1] < _TAGS
+    error = _FEW_ERROR if are_few else _METHOD_ERROR
+    origin = f"estimated from positives, probably {low / error:.2f} to {high * error:.2f}"
+    if are_few:
         number = counted(len(tagged), "tagged image")
         few = f"{number} are few, so a value near the lower end is used"
         hint = "use --expected-positives K if you know it"
