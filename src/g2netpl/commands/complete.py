@@ -42,7 +42,7 @@ from g2netpl.commands import chunks, writing
 from g2netpl.commands.flags import (
     add_config_flags,
     add_overwrite_flag,
-    add_set_flag,
+    add_settings_flags,
     checked,
     reject_flags,
 )
@@ -63,7 +63,7 @@ from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.thresholds import ConfidentThresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.files import writing as writing_to
 
 
@@ -82,7 +82,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     scores = "scores of another tagger, instead of RUN"
     group.add_argument("--scores", metavar="FILE", help=scores)
     chunks.add_engine_flag(group)
-    add_set_flag(group)
+    add_settings_flags(group)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -244,11 +244,11 @@ def _complete_others(flags: argparse.Namespace) -> None:
         **chunks.share(flags),
     )
     parts = cut(table.images, known=table.values)
-    counts = chunks.make_all(flags, console, "completing", parts, maker).counts
+    counts = chunks.make_all(flags, console, "completing", parts, maker)
     unknown = counts["images"] * len(classes) - counts["known"]
     console.print(
-        f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "
-        f"{counts['known'] - counts['observed']:,} predicted\n"
+        f"{counted(counts['images'], 'image')} × {counted(len(classes), 'class')}: "
+        f"{counts['observed']:,} observed, {counts['known'] - counts['observed']:,} predicted\n"
         f"{counts['positives'] / max(counts['images'], 1):.2f} positives per image"
         + (f"; {unknown:,} labels left unknown" if unknown else "")
         + f"\n{written(flags.output)}"

@@ -68,13 +68,13 @@ def _predict(flags: argparse.Namespace) -> None:
     )
     mark = tag_separator(maker.classifier.classes, maker.with_scores)
     chunks = cut(names, None if find.paths else find.images.together())
-    totals = make_all(flags, console, "predicting", chunks, maker)
+    counts = make_all(flags, console, "predicting", chunks, maker)
     if mark != ";":
         reading = f"--set separator={quoted(mark)}"
         console.print(f"note: labels are separated by {mark!r}, read them with {reading}")
     console.print(
-        f"{counted(totals.readable, 'image')}, "
-        f"{totals.counts['labels'] / max(totals.readable, 1):.2f} labels per image\n"
+        f"{counted(counts['readable'], 'image')}, "
+        f"{counts['labels'] / max(counts['readable'], 1):.2f} labels per image\n"
         f"{maker.thresholds}\n{written(flags.output)}"
     )
 

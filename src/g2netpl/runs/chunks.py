@@ -12,9 +12,8 @@ Programs that read a folder of Parquet files as one table ignore names that begi
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -45,7 +44,6 @@ from g2netpl.utils.files import (
 ABOUT = "_parts.json"
 SIZE = 2048  # images of a chunk; whole batches, so that scores are the same
 _ALL_BAD = 100  # images, all of them unreadable: the folder is probably not there
-_LISTED = 10  # images that cannot be read
 
 
 class Chunk(NamedTuple):
@@ -86,25 +84,7 @@ class ChunkResult(NamedTuple):
     number: int
     columns: Mapping[str, Any]
     counts: Mapping[str, int]
-    unreadable: Sequence[str]
-
-
-@dataclass
-class Totals:
-    """Sums over chunks, and some images that could not be read."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    unreadable: list[str] = field(default_factory=list)
-
-    def add(self, result: ChunkResult) -> None:
-        """Count one more chunk."""
-        self.counts.update(result.counts)
-        self.unreadable += result.unreadable[: _LISTED - len(self.unreadable)]
-
-    @property
-    def readable(self) -> int:
-        """How many images could be read."""
-        return self.counts["images"] - self.counts["unread"]
+    unreadable: Sequence[str]  # paths of images
 
 
 _catalogue = lru_cache(maxsize=1)(images_at)
@@ -129,9 +109,6 @@ class ImageFinder(NamedTuple):
         if self.paths is not None:
             return [self.paths[name] for name in names]
         return self.images.find(names, exactly=True).paths
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ImageFinder, (self.address, self.paths)
 
 
 def load_classifier(
@@ -198,7 +175,7 @@ class ChunkMaker(ABC):
         scores = self.classifier.score(paths, self.workers, on_batch=on_batch, count=self.count)
         unreadable = [paths[row] for row in np.flatnonzero(np.isnan(scores).any(axis=1))]
         columns, counts = self.columns(chunk, scores)
-        counts |= {"images": len(paths), "unread": len(unreadable)}
+        counts |= {"images": len(paths), "readable": len(paths) - len(unreadable)}
         return ChunkResult(chunk.number, columns, counts, unreadable)
 
 

@@ -79,8 +79,9 @@ class Completed:
         shown = [f"{count:,} {name}" for name, count in zip(names, counts, strict=True) if count]
         unknown = int((self.values == UNOBSERVED).sum())
         return (
-            f"{len(self.observed):,} images × {len(self.observed.classes)} classes: "
-            f"{', '.join(shown)}\n{int(self.added().sum()):,} new positives, "
+            f"{counted(len(self.observed), 'image')} × "
+            f"{counted(len(self.observed.classes), 'class')}: {', '.join(shown)}\n"
+            f"{int(self.added().sum()):,} new positives, "
             f"{(self.values == POSITIVE).sum() / max(len(self.values), 1):.2f} positives per image"
             + (f"; {unknown:,} labels left unknown" if unknown else "")
             + ("" if self.confident is None else f"\n{self.confident}")
@@ -109,7 +110,7 @@ class Completed:
         fraction = now.mean(axis=0) if len(now) else np.zeros(len(classes))
         return lines + [
             f"{classes[column]!r} is on {fraction[column]:.0%} of the images now; if that is "
-            "wrong, set --expected-positives or answer questions: g2netpl review"
+            "wrong, give k: g2netpl train --expected-positives, or answer questions: g2netpl review"
             for column in np.flatnonzero((fraction > TOO_OFTEN) & added.any(axis=0))
         ]
 
