@@ -123,7 +123,7 @@ def checked(flags: argparse.Namespace, defaults: Mapping[str, Any] | None = None
 def reject_flags(flags: argparse.Namespace, names: str, reason: str) -> None:
     """Reject flags that do not fit what else was given."""
     for name in names.split():
-        if getattr(flags, name) not in (None, False, "here"):
+        if getattr(flags, name) and getattr(flags, name) != "here":
             raise InputError(f"--{name.replace('_', '-')}: {reason}")
 
 
