@@ -180,8 +180,10 @@ def _complete(
         thresholds = by.positive.replace(rule=f"{thresholds.rule} of what is added")
     level = None if confidence is None else by or confidence
     completed = fill_in(observed, soft, raw, thresholds, k, level, predicted)
-    how = _NO_GUARANTEE if by is None else ""
-    how = _how_decided(thresholds, k, soft) if confidence is None else how
+    if confidence is None:
+        how = _how_decided(thresholds, k, soft)
+    else:
+        how = _NO_GUARANTEE if by is None else ""
     return replace(completed, how=how, missing="" if by is None else by.missing)
 
 
