@@ -64,7 +64,7 @@ predict first --images photos --output scores.csv
 predict first --images photos --output scores.csv
 predict first --images photos --output scores.parquet
 predict first --images photos --output blocks
-predict first --images photos --output listed.csv --list list.txt
+predict first --images photos/train-00001.png --output single.csv
 predict first --images nowhere --output x9.csv
 complete tags --details completed.csv
 complete tags --details completed.xlsx

@@ -283,19 +283,19 @@ def test_missing_lines_and_half_a_last_line_are_trained_again(
 
 
 @pytest.mark.parametrize(
-    ("more", "flag"),
+    ("more", "name"),
     [
-        (["--epochs", "3", "--seeds", "4"], "--seeds, --epochs"),
-        (["--set", "hidden=4"], "--hidden"),
-        (["--methods", "an,epr"], "--methods"),
-        (["--seeds", "1,0"], "--seeds"),
+        (["--epochs", "3", "--seeds", "4"], "seeds, epochs"),
+        (["--set", "hidden=4"], "hidden"),
+        (["--methods", "an,epr"], "methods"),
+        (["--seeds", "1,0"], "seeds"),
     ],
 )
-def test_other_flags_than_it_began_with_are_rejected(features, copied, trained, capsys, more, flag):
+def test_other_flags_than_it_began_with_are_rejected(features, copied, trained, capsys, more, name):
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
     assert compare(features, copied, *ARGUMENTS, *more) == 2
     shown = capsys.readouterr().err
-    assert f"out: was started with other {flag}" in shown
+    assert f"out: was started with other {name};" in shown
     assert len(shown.strip().splitlines()) == 1
     assert trained == []
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before

@@ -361,10 +361,10 @@ def test_seeds_may_be_added_and_nothing_else(features, again, trained, capsys):
     assert {line["seeds"] for line in csv_of(again / f"{WHAT}.csv")} == {"3"}
     more = ["--seeds", "0,1,4"]
     for what, flags, name in (
-        (WHAT, ["--seeds", "4,0,1"], "--seeds"),
-        (WHAT, [*more, "--epochs", "3"], "--epochs"),
-        (WHAT, [*more, "--choose-once"], "--choose-once"),
-        ("table1", more, "WHAT"),
+        (WHAT, ["--seeds", "4,0,1"], "seeds"),
+        (WHAT, [*more, "--epochs", "3"], "epochs"),
+        (WHAT, [*more, "--choose-once"], "choose once"),
+        ("table1", more, "what"),
     ):
         assert reproduce(features, again, what, *flags) == 2
         assert f"was started with other {name}" in capsys.readouterr().err

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 import numpy as np
 import pandas as pd
 import pytest
-from tar_shards import write_shards
 
 from g2netpl import load_run, read_labels
 from g2netpl.cli import main
@@ -98,21 +97,25 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
     assert sum(scored) == 32
 
 
-def test_other_results_do_not_go_into_the_folder(predict, tmp_path, capsys, as_rank):
-    (tmp_path / "names.txt").write_text("test-00001.png\n")
+def test_other_results_do_not_go_into_the_folder(predict, tmp_path, photos, capsys, as_rank):
+    (tmp_path / "one").mkdir()
+    shutil.copy(photos / "test-00001.png", tmp_path / "one")
     assert predict() == 0
     before = contents(tmp_path / "scores")
-    some = ("--list", tmp_path / "names.txt")
-    for more, what in ((("--threshold", "0.3"), "thresholds"), (some, "list of images")):
-        assert predict(*more) == 2
+    one = tmp_path / "one"
+    for images, more, what in (
+        (photos, ("--threshold", "0.3"), "thresholds"),
+        (one, (), "list of images"),
+    ):
+        assert predict(*more, images=images) == 2
         assert f"was started with other {what}" in capsys.readouterr().err
-    assert predict(*some, "--overwrite") == 0
+    assert predict("--overwrite", images=one) == 0
     assert len(pd.read_parquet(tmp_path / "scores")) == 1
     assert contents(tmp_path / "scores.old-1") == before
     (tmp_path / "scores" / "_parts.json").write_text("[")
-    assert predict(*some) == 2
+    assert predict(images=one) == 2
     as_rank(0, 2)
-    assert predict(*some, "--overwrite") == 2
+    assert predict("--overwrite", images=one) == 2
 
 
 def test_foreign_folders_are_rejected(predict, tmp_path):
@@ -148,19 +151,6 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     assert "not readable, left empty" in said
     assert "… and 90 more" in said
     assert pd.read_parquet(tmp_path / "scores").zero.isna().tolist() == [True] * 100 + [False]
-
-
-def test_missing_names_of_a_list_are_reported_at_once(predict, tmp_path, photos, capsys):
-    """In a folder and in shards."""
-    there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
-    write_shards(there, photos, tmp_path / "shards")
-    wrong = [*there[:16], "x.png", *there[16:40], "Y.png", "z/z.png", there[40].upper(), "w.png"]
-    names.write_text("".join(f"{name}\n" for name in wrong))
-    for images in (photos, tmp_path / "shards"):
-        assert predict("--list", names, images=images) == 2
-        shown = capsys.readouterr().err
-        assert shown.startswith(f"g2netpl: {images}: ")
-        assert "of 45 images of the label file are not there, the first is 'x.png'" in shown
 
 
 PATCHED = (

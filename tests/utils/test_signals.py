@@ -71,7 +71,7 @@ def test_outside_the_main_thread_signals_are_none_of_our_business():
 @pytest.mark.parametrize(
     ("command", "step", "advice"),
     [
-        ("features --labels train.csv --images photos --output out", "_listed", AGAIN),
+        ("features --labels train.csv --images photos --output out", "_splits", AGAIN),
         ("predict run --images photos --output out/", "_predict", AGAIN),
         ("predict run --images photos --output out.csv", "_predict", NOTHING_KEPT),
     ],

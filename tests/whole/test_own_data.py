@@ -78,26 +78,22 @@ def test_predict_writes_scores_and_the_labels_above_the_thresholds(finished, tmp
     out, run, photos = tmp_path / "scores.csv", load_run(finished / "run"), finished / "photos"
     predict = ["predict", str(finished / "run"), "--workers", "0", "--images"]
     given = [*predict, str(photos), "--output", str(out)]
-    assert main([*given, "--list", str(finished / "test.csv")]) == 0
+    assert main(given) == 0
     assert "k = 2.30 expected positives per image" in capsys.readouterr().out
-    rows, test = rows_of(out), read_labels(finished / "test.csv")
-    assert [row["image"] for row in rows] == list(test.images)
-    scores = run.predict([photos / name for name in test.images])
+    rows, names = rows_of(out), sorted(path.name for path in photos.glob("*.png"))
+    assert [row["image"] for row in rows] == names
+    scores = run.predict([photos / name for name in names])
     for row, expected in zip(rows, scores, strict=True):
         assert [float(row[name]) for name in run.classes] == pytest.approx(expected, abs=6e-5)
         above = np.array(run.classes)[run.thresholds.decide(expected)].tolist()
         assert [name for name in row["labels"].split(";") if name] == above
     assert main(given) == 2  # it is there already
-    (tmp_path / "names.txt").write_text("train-00001.png\ntrain-00000.png\n")
-    some = ["--list", str(tmp_path / "names.txt"), "--threshold", "0", "--no-scores"]
-    assert main([*given, *some, "--overwrite"]) == 0
-    rows = rows_of(out)
-    assert [row["image"] for row in rows] == ["train-00001.png", "train-00000.png"]
-    assert rows[0].keys() == {"image", "labels"}
-    assert rows[0]["labels"].split(";") == list(run.classes)
+    assert main([*given, "--threshold", "0", "--overwrite"]) == 0
+    assert rows_of(out)[0]["labels"].split(";") == list(run.classes)
     one = [*predict, str(photos / "train-00002.png"), "--output", str(out), "--overwrite"]
     assert main([*one, "--threshold", "1"]) == 0
-    assert rows_of(out)[0]["labels"] == ""
+    (row,) = rows_of(out)
+    assert (row["image"], row["labels"]) == ("train-00002.png", "")
     for odd in (["--threshold", "1.5"], ["--output", "x.txt"]):
         assert main([*given, *odd]) == 2
 
@@ -117,14 +113,8 @@ def test_predict_leaves_unreadable_images_empty_and_names_them(finished, tmp_pat
     good, bad = rows_of(tmp_path / "new.csv")
     assert float(good["zero"]) > 0
     assert set(bad.values()) == {"b.png", ""}
-    (tmp_path / "empty.txt").write_text("\n")
-    listed = ["--list", str(tmp_path / "empty.txt"), "--overwrite"]
-    for where, more, said in (
-        (new, listed, f"{tmp_path / 'empty.txt'}: expected names of images"),
-        (empty, ["--overwrite"], f"{empty}: no images there"),
-    ):
-        assert main([*predict, str(where), *more]) == 2
-        assert said in capsys.readouterr().err
+    assert main([*predict, str(empty), "--overwrite"]) == 2
+    assert f"{empty}: no images there" in capsys.readouterr().err
 
 
 def test_complete_fills_every_unknown_label_and_names_its_source(finished, tmp_path, capsys):
@@ -306,12 +296,11 @@ def test_classes_may_contain_the_separator_of_tags(folder, capsys):
     tables.write(LabelTable(table.images, classes, table.values), folder / "odd.csv")
     assert train(folder, *LISTED, labels="odd.csv") == 0
     predict = ["predict", str(folder / "run"), "--images", str(folder / "photos")]
-    predict += ["--workers", "0", "--threshold", "0", "--no-scores", "--output"]
+    predict += ["--workers", "0", "--threshold", "0", "--output"]
     assert main([*predict, str(folder / "tags.csv")]) == 0
     assert "labels are separated by '|'" in capsys.readouterr().out
     assert rows_of(folder / "tags.csv")[0]["labels"].split("|") == list(classes)
     content = json.loads((folder / "run" / "run.json").read_text())
     content["classes"][0] = "labels"  # a column of the table
     (folder / "run" / "run.json").write_text(json.dumps(content))
-    predict.remove("--no-scores")
     assert main([*predict, str(folder / "scores.csv")]) == 2

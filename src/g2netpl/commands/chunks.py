@@ -2,20 +2,23 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from g2netpl.commands.flags import checked, given_keys
 from g2netpl.commands.writing import ENDINGS, check_target
 from g2netpl.labels.io.writing import write_columns
-from g2netpl.runs.chunks import Chunk, ChunkMaker, ChunkWriter, Totals, digest, make_on_ray
+from g2netpl.runs.chunks import Chunk, ChunkMaker, ChunkResult, ChunkWriter, digest, make_on_ray
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console, shown
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import remove_temporary
 from g2netpl.utils.progress import Work
 from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
+
+_LISTED = 10  # images that cannot be read
 
 
 def add_engine_flag(parser: argparse._ActionsContainer) -> None:
@@ -61,10 +64,20 @@ def make_all(
     what: str,
     chunks: Sequence[Chunk],
     maker: ChunkMaker,
-) -> Totals:
-    """Make the results of all chunks, or of those of this process; print what is unreadable."""
-    totals, folder, writer = Totals(), Path(flags.output), None
-    mine = left = chunks
+) -> Counter[str]:
+    """Make the results of all chunks, or of those of this process; the sums of their numbers."""
+    folder, mine, left = Path(flags.output), chunks, chunks
+    writer: ChunkWriter | None = None
+    counts, unreadable = Counter[str](), list[str]()
+
+    def noted(results: Iterable[ChunkResult]) -> Iterator[ChunkResult]:
+        for result in results:
+            counts.update(result.counts)
+            unreadable.extend(result.unreadable[: _LISTED - len(unreadable)])
+            yield result
+        if writer is None and not counts["readable"]:
+            raise InputError(f"{flags.images}: none of the {_count(left):,} images can be read")
+
     if is_folder(flags.output):
         depends = {**maker.depends, "list of images": digest(chunks)}
         writer = ChunkWriter.begin(folder, flags.command, depends, flags.overwrite)
@@ -75,38 +88,24 @@ def make_all(
             console.print(f"resuming: {done} are there already")
     total = _count(mine)
     with Work(console, what, total, before=total - _count(left)) as work:
+        made = noted(maker.make(chunk, work.advance) for chunk in left)
         if writer is None:
-            columns = _columns(maker, chunks, work, totals, flags.images)
-            write_columns(folder, maker.kinds, columns)
+            write_columns(folder, maker.kinds, (result.columns for result in made))
         elif left and flags.engine == "ray":
-            for result in make_on_ray(writer, maker, left):
-                totals.add(result)
+            for result in noted(make_on_ray(writer, maker, left)):
                 work.advance(result.counts["images"])
         else:
-            for chunk in left:
-                result = maker.make(chunk, work.advance)
+            for result in made:
                 writer.write(result, maker.kinds)
-                totals.add(result)
     if writer is not None and all(writer.has(chunk.number) for chunk in chunks):
         remove_temporary(folder, ".parquet")
-    for path in totals.unreadable:
+    for path in unreadable:
         console.print(f"not readable, left empty: {shown(path)}")
-    more = totals.counts["unread"] - len(totals.unreadable)
+    more = counts["images"] - counts["readable"] - len(unreadable)
     if more:
         console.print(f"… and {more:,} more")
-    return totals
+    return counts
 
 
 def _count(chunks: Iterable[Chunk]) -> int:
     return sum(len(chunk.images) for chunk in chunks)
-
-
-def _columns(
-    maker: ChunkMaker, chunks: Sequence[Chunk], work: Work, totals: Totals, place: str
-) -> Iterator[Mapping[str, object]]:
-    for chunk in chunks:
-        result = maker.make(chunk, work.advance)
-        totals.add(result)
-        yield result.columns
-    if not totals.readable:
-        raise InputError(f"{place}: none of the {_count(chunks):,} images can be read")

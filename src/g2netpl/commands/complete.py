@@ -13,12 +13,8 @@ written; for photo-tags it is the folder of the photos, and tags go into sidecar
 --details is a table with a row per image and class: value (1, 0 or empty), score, and source:
 observed, soft (the pseudo-label), predicted (by the network) or unreadable.
 
-How labels are decided depends on the run, and the command prints it:
-  annotation sampled (tags)      by the network: present if its probability is 0.5 or more
-  --thresholds precision:P       by the network: P of the new labels are correct on validation
-  --single-label                 by the network: the most probable class
-  otherwise                      training images by their pseudo-labels, so that k positives per
-                                 image are expected; other images by the run's thresholds
+The command prints how labels are decided: by the network with the thresholds of the run, or for
+training images by their pseudo-labels, so that k positives per image are expected.
 With --confidence P, at least P of the added positives are correct, and of the added negatives, by
 validation labels with positives and negatives. Without these, a label needs probability P, which
 is no guarantee.
@@ -42,7 +38,7 @@ from g2netpl.commands import chunks, writing
 from g2netpl.commands.flags import (
     add_config_flags,
     add_overwrite_flag,
-    add_set_flag,
+    add_settings_flags,
     checked,
     reject_flags,
 )
@@ -53,8 +49,8 @@ from g2netpl.labels.io import label_studio, sheets
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import completion
-from g2netpl.runs.answers import apply_decisions, read_decisions
-from g2netpl.runs.chunks import ImageFinder, cut
+from g2netpl.runs.answers import reviewed_labels
+from g2netpl.runs.chunks import cut
 from g2netpl.runs.completion import Completed
 from g2netpl.runs.predicting import Completer, write_tags
 from g2netpl.runs.prior import read_scores
@@ -63,7 +59,7 @@ from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.thresholds import ConfidentThresholds
 from g2netpl.utils import launch as launched
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.files import writing as writing_to
 
 
@@ -82,7 +78,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     scores = "scores of another tagger, instead of RUN"
     group.add_argument("--scores", metavar="FILE", help=scores)
     chunks.add_engine_flag(group)
-    add_set_flag(group)
+    add_settings_flags(group)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -98,7 +94,7 @@ def run(flags: argparse.Namespace) -> None:
     elif flags.run is None:
         raise InputError("complete: expected RUN, or --scores with --labels")
     elif flags.labels is None:
-        reject_flags(flags, "images engine", "needs --labels")
+        reject_flags(flags, "images engine config set", "needs --labels")
         if launched.size() > 1:
             raise InputError("complete: works in several processes only with --labels")
         _complete_run(flags)
@@ -123,8 +119,7 @@ def _complete_run(flags: argparse.Namespace) -> None:
         io.find_writer(flags.output, flags.to)
     trained = load_run(flags.run)
     completed = completion.complete_run(trained, flags.confidence)
-    lines = [str(completed), *_how_decided(completed, flags.confidence)]
-    console.print("\n".join(lines))
+    console.print(str(completed))
     if tags is not None:
         if not flags.dry_run:
             write_tags(completed, tags)
@@ -142,25 +137,10 @@ def _complete_run(flags: argparse.Namespace) -> None:
         console.print(written(flags.output, flags.dry_run))
 
 
-def _how_decided(completed: Completed, confidence: float | None) -> list[str]:
-    """How the labels were decided, and which validation labels are missing."""
-    missing = [f"note: {completed.missing}"] if completed.missing else []
-    if confidence is None:
-        return [f"{completed.how}; --confidence P adds only confident labels", *missing]
-    if completed.confident is not None:
-        return missing
-    return [
-        "Precision is not guaranteed: no validation labels with negatives. Retrain with "
-        "--validation-labels."
-    ]
-
-
 def _write_output(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
     """Write the label file, or tags into photos; returns what is in it."""
     if flags.to == PHOTO_TAGS:
-        decisions, single_label = read_decisions(flags.run), trained.config.single_label
-        reviewed = apply_decisions(completed.observed, decisions, single_label)
-        table, guessed = completed.as_tags(reviewed)
+        table, guessed = completed.as_tags(reviewed_labels(flags.run))
         return write_table(table, flags.output, flags, guessed=guessed)
     if io.find_writer(flags.output, flags.to) is io.FORMATS["label-studio"]:
         return _write_predictions(trained, completed, flags)
@@ -215,7 +195,7 @@ def _complete_by_scores(flags: argparse.Namespace) -> None:
     scores = scores.reindex([normalize_name(name) for name in table.images])
     labels = pd.DataFrame(table.values, list(table.images), list(table.classes))
     completed = completion.complete(labels, scores.set_axis(labels.index), flags.confidence)
-    lines = [str(completed), *_how_decided(completed, flags.confidence)]
+    lines = [str(completed)]
     notes = write_table(completed.table, flags.output, flags, flags.labels)
     lines += [*(f"note: {note}" for note in notes), written(flags.output, flags.dry_run)]
     Console().print("\n".join(lines))
@@ -236,7 +216,7 @@ def _complete_others(flags: argparse.Namespace) -> None:
         level = completion.confident_of_run(trained, flags.confidence, table.values) or level
     maker = Completer(
         name=flags.run,
-        find=ImageFinder(flags.images),
+        images=flags.images,
         count=len(table),
         of_unknown=completion.thresholds_of_unknown(trained, table.values),
         k=trained.expected_positives,
@@ -244,11 +224,11 @@ def _complete_others(flags: argparse.Namespace) -> None:
         **chunks.share(flags),
     )
     parts = cut(table.images, known=table.values)
-    counts = chunks.make_all(flags, console, "completing", parts, maker).counts
+    counts = chunks.make_all(flags, console, "completing", parts, maker)
     unknown = counts["images"] * len(classes) - counts["known"]
     console.print(
-        f"{counts['images']:,} images × {len(classes)} classes: {counts['observed']:,} observed, "
-        f"{counts['known'] - counts['observed']:,} predicted\n"
+        f"{counted(counts['images'], 'image')} × {counted(len(classes), 'class')}: "
+        f"{counts['observed']:,} observed, {counts['known'] - counts['observed']:,} predicted\n"
         f"{counts['positives'] / max(counts['images'], 1):.2f} positives per image"
         + (f"; {unknown:,} labels left unknown" if unknown else "")
         + f"\n{written(flags.output)}"

@@ -21,7 +21,7 @@ from g2netpl.runs import bundle as hub
 from g2netpl.runs.export import export, make_card
 from g2netpl.runs.run import load_run
 from g2netpl.utils.console import Console
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.files import write_bytes, write_text, writing
 from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
@@ -60,8 +60,8 @@ def run(flags: argparse.Namespace) -> None:
             config = hub.config_text(about.classes, about.image_size, about.single_label)
             write_text(output / hub.CONFIG, config)
     console.print(
-        f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
-        f"PyTorch differ by {exported.difference:.1e} at most\n"
+        f"{counted(len(trained.classes), 'class')}, {exported.size / 1e6:.1f} MB; scores of "
+        f"onnxruntime and PyTorch differ by {exported.difference:.1e} at most\n"
         f"SHA-256 {exported.sha256}\nwritten to {bundle} and {card}"
     )
     if flags.hub is not None:

@@ -21,13 +21,10 @@ from g2netpl.commands.flags import (
     checked,
 )
 from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.images.sources import locate
-from g2netpl.labels.files import named
-from g2netpl.labels.io import read_labels, read_matching
 from g2netpl.labels.splits import split_table
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.output_dir import begin_or_resume, check_output_dir
-from g2netpl.training.data import folder_of, keep_test_apart, with_groups
+from g2netpl.training.data import keep_test_apart, read_training_data
 from g2netpl.training.datamodule import ImageDataModule, backbone_of
 from g2netpl.training.splits import ListedImages, TrainingData
 from g2netpl.utils.console import Console
@@ -54,8 +51,8 @@ def run(flags: argparse.Namespace) -> None:
     config, console, folder = checked(flags, _DEFAULTS), Console(), Path(flags.output)
     if not config.labels:
         raise InputError("expected --labels; g2netpl features --help has examples")
-    train, test = _listed(config)
     check_output_dir(folder, "features", overwrite=flags.overwrite)
+    train, test = _splits(config, console)
     features = _compute(config, train, test, console)
     about = {"backbone": config.backbone, "size": config.image_size}
     with begin_or_resume(folder, "features", about, resume=False, overwrite=flags.overwrite):
@@ -65,30 +62,24 @@ def run(flags: argparse.Namespace) -> None:
     console.print(f"{counts} × {width} features written to {folder}")
 
 
-def _listed(config: RunConfig) -> tuple[ListedImages, ListedImages]:
+def _splits(config: RunConfig, console: Console) -> tuple[ListedImages, ListedImages]:
     """The images to train on, and those of the test file or a fifth of the images."""
-    how = (config.format, config.reading())
-    table, root = read_labels(config.labels, *how), folder_of(config.labels, None, config)
-    if config.test_labels is not None:
-        test = read_matching(config.test_labels, table, *how)
-        test_root = folder_of(config.test_labels, config.test_images, config)
-    else:
-        if config.groups is not None:
-            (table,) = with_groups([table], config.groups, named(config.labels))
-        first, second = split_table(table, 0.2, config.seed)
-        table, test, test_root = table.take(first), table.take(second), root
-    parts = ((table, root), (test, test_root))
-    train, tested = (ListedImages(part, locate(part.images, where)) for part, where in parts)
-    return train, tested
+    whole = {"validation": 0.0, "validation_labels": None, "only_listed": True, "setting": "own"}
+    data = read_training_data(config.model_copy(update=whole))
+    train, test, notes = ListedImages(data.table, data.paths), data.test, [*data.notes]
+    if test is None:
+        rows = split_table(train.table, 0.2, config.seed)
+        train, test = (train.take(part) for part in rows)
+        notes += keep_test_apart(train, test, config, "keep them together with --set groups=FILE")
+    for note in notes:
+        console.print(f"note: {note}")
+    return train, test
 
 
 def _compute(
     config: RunConfig, train: ListedImages, test: ListedImages, console: Console
 ) -> FeatureFolder:
     """The features of all images, as a run on a frozen backbone has them."""
-    way_out = "leave them out of one split, or keep them together with --groups"
-    for note in keep_test_apart(train, test, config, way_out):
-        console.print(f"note: {note}")
     config = config.model_copy(update={"seed": 0, "max_unreadable": 0})  # the seed split the table
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))

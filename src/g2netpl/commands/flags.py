@@ -68,13 +68,8 @@ def _choices(annotation: Any) -> tuple[str, ...]:
 
 def add_settings_flags(parser: argparse._ActionsContainer) -> None:
     """--config and --set, for keys without a flag."""
-    parser.add_argument("--config", metavar="FILE", help="TOML file with keys of the configuration")
-    add_set_flag(parser)
-
-
-def add_set_flag(parser: argparse._ActionsContainer) -> None:
-    """--set."""
     add, text = parser.add_argument, "key of the configuration; may be repeated"
+    add("--config", metavar="FILE", help="TOML file with keys of the configuration")
     add("--set", metavar="KEY=VALUE", action="append", type=_pair, default=[], help=text)
 
 
@@ -128,7 +123,7 @@ def checked(flags: argparse.Namespace, defaults: Mapping[str, Any] | None = None
 def reject_flags(flags: argparse.Namespace, names: str, reason: str) -> None:
     """Reject flags that do not fit what else was given."""
     for name in names.split():
-        if getattr(flags, name) not in (None, False, "here"):
+        if getattr(flags, name) and getattr(flags, name) != "here":
             raise InputError(f"--{name.replace('_', '-')}: {reason}")
 
 

@@ -25,7 +25,7 @@ import webbrowser
 from pathlib import Path
 
 from g2netpl.commands.flags import add_overwrite_flag
-from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table
+from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table, written
 from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.labels.files import each_file
 from g2netpl.review.server import ReviewServer
@@ -130,25 +130,22 @@ def _open(address: str, page: Path) -> None:
 
 def _export(flags: argparse.Namespace, console: Console) -> None:
     """Write the labels with the answers."""
-    target = Path(flags.export)
-    run = Run.open(flags.run)
-    decisions, before = answers.read_decisions(flags.run), run.observed()
-    table = answers.apply_decisions(before, decisions, run.config.single_label)
+    run, table = Run.open(flags.run), answers.reviewed_labels(flags.run)
     for note in write_table(table, flags.export, flags):
         console.print(f"note: {note}")
-    count = len(answers.latest(decisions))
-    changed = int((table.values != before.values).sum())
-    form = f" --format {flags.to}" if flags.to == PHOTO_TAGS else ""
-    if flags.to != PHOTO_TAGS and isinstance(run.config.images, str | Path):
-        form = f" --images {quoted(run.config.images)}"
-    elif flags.to != PHOTO_TAGS and run.config.format == PHOTO_TAGS:
-        form = f" --images {quoted(each_file(run.config.labels)[0])}"
+    count = len(answers.latest(answers.read_decisions(flags.run)))
+    changed = int((table.values != run.labels.observed).sum())
+    images = run.config.images
+    if images is None and run.config.format == PHOTO_TAGS:
+        images = each_file(run.config.labels)[0]
+    form = "" if images is None else f" --images {quoted(images)}"
+    form = f" --format {PHOTO_TAGS}" if flags.to == PHOTO_TAGS else form
     k, about = run.expected_positives, run.about["data"]
     no_validation = "" if about["training_images"] < about["images"] else " --validation 0"
     console.print(
         f"{summary(table)}\n{counted(count, 'label')} answered in review, {changed:,} of "
-        f"them new or changed\nwritten to {target}\nto train on it: g2netpl train "
-        f"--labels {quoted(target)} --expected-positives {k:.2f}{no_validation} "
+        f"them new or changed\n{written(flags.export)}\nto train on it: g2netpl train "
+        f"--labels {quoted(flags.export)} --expected-positives {k:.2f}{no_validation} "
         f"--annotation {run.annotation}{form}\n"
         "k is that of the run: reviewed labels are not a random sample, so k cannot be estimated "
         "from them."

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from g2netpl.labels.files import each_file
 from g2netpl.labels.io import Paths, find_writer, photo_tags, write_labels
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
-from g2netpl.utils.errors import InputError
+from g2netpl.utils.errors import InputError, counted
 from g2netpl.utils.files import old_name, writing
 
 ENDINGS = (".csv", ".xlsx", ".parquet", ".pq")  # of tables to write
@@ -33,9 +33,9 @@ def summary(table: LabelTable) -> str:
     positives, negatives = (per_class(table.values, sign).sum() for sign in (POSITIVE, NEGATIVE))
     labelled = int(table.labelled.sum())
     return (
-        f"{len(table):,} images × {len(table.classes)} classes, {table.observed_fraction:.2%} of "
-        f"the labels known: {positives:,} positive and {negatives:,} negative, on {labelled:,} "
-        f"images ({len(table) - labelled:,} have none)"
+        f"{counted(len(table), 'image')} × {counted(len(table.classes), 'class')}, "
+        f"{table.observed_fraction:.2%} of the labels known: {positives:,} positive and "
+        f"{negatives:,} negative, on {labelled:,} images ({len(table) - labelled:,} have none)"
     )
 
 

@@ -12,9 +12,8 @@ Programs that read a folder of Parquet files as one table ignore names that begi
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from g2netpl.images.features import OnBatch
-from g2netpl.images.sources import Catalogue, images_at
+from g2netpl.images.sources import images_at
 from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.bundle import is_bundle, load_bundle
@@ -45,7 +44,6 @@ from g2netpl.utils.files import (
 ABOUT = "_parts.json"
 SIZE = 2048  # images of a chunk; whole batches, so that scores are the same
 _ALL_BAD = 100  # images, all of them unreadable: the folder is probably not there
-_LISTED = 10  # images that cannot be read
 
 
 class Chunk(NamedTuple):
@@ -86,52 +84,10 @@ class ChunkResult(NamedTuple):
     number: int
     columns: Mapping[str, Any]
     counts: Mapping[str, int]
-    unreadable: Sequence[str]
+    unreadable: Sequence[str]  # paths of images
 
 
-@dataclass
-class Totals:
-    """Sums over chunks, and some images that could not be read."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    unreadable: list[str] = field(default_factory=list)
-
-    def add(self, result: ChunkResult) -> None:
-        """Count one more chunk."""
-        self.counts.update(result.counts)
-        self.unreadable += result.unreadable[: _LISTED - len(self.unreadable)]
-
-    @property
-    def readable(self) -> int:
-        """How many images could be read."""
-        return self.counts["images"] - self.counts["unread"]
-
-
-_catalogue = lru_cache(maxsize=1)(images_at)
-
-
-class ImageFinder(NamedTuple):
-    """Paths of images by their names: as given, or by exact names at an address.
-
-    An image that is not there is unreadable. Another process looks at the address itself.
-    """
-
-    address: str
-    paths: Mapping[str, str] | None = None
-
-    @property
-    def images(self) -> Catalogue:
-        """All images at the address, which is read once."""
-        return _catalogue(self.address)
-
-    def __call__(self, names: Sequence[str]) -> list[str]:
-        """Their paths."""
-        if self.paths is not None:
-            return [self.paths[name] for name in names]
-        return self.images.find(names, exactly=True).paths
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ImageFinder, (self.address, self.paths)
+catalogue = lru_cache(maxsize=1)(images_at)  # the images at an address are listed once
 
 
 def load_classifier(
@@ -158,7 +114,7 @@ class ChunkMaker(ABC):
     """Makes a table of each chunk by a classifier, which every process loads for itself."""
 
     name: str  # of a run or a bundle
-    find: ImageFinder
+    images: str  # where they are; one that is not there is unreadable
     count: int  # of all images
     workers: int = 0
     device: str = "cpu"
@@ -167,7 +123,7 @@ class ChunkMaker(ABC):
     @cached_property
     def classifier(self) -> Classifier:
         """The run or the bundle."""
-        return load_classifier(self.name, self.device, self.prior, self.find.address)
+        return load_classifier(self.name, self.device, self.prior, self.images)
 
     @property
     @abstractmethod
@@ -194,11 +150,11 @@ class ChunkMaker(ABC):
 
     def make(self, chunk: Chunk, on_batch: OnBatch = None) -> ChunkResult:
         """The table of a chunk."""
-        paths = self.find(chunk.images)
+        paths = catalogue(self.images).find(chunk.images, exactly=True).paths
         scores = self.classifier.score(paths, self.workers, on_batch=on_batch, count=self.count)
         unreadable = [paths[row] for row in np.flatnonzero(np.isnan(scores).any(axis=1))]
         columns, counts = self.columns(chunk, scores)
-        counts |= {"images": len(paths), "unread": len(unreadable)}
+        counts |= {"images": len(paths), "readable": len(paths) - len(unreadable)}
         return ChunkResult(chunk.number, columns, counts, unreadable)
 
 
@@ -224,9 +180,7 @@ class ChunkWriter:
                 if any(file.name[0] not in "._" for file in folder.iterdir()):
                     raise InputError(f"{folder}: is not empty; choose another --output")
                 write_json(path, about)
-        before = read_json(path)
-        if before is None:
-            raise InputError(f"{path}: cannot be read; remove the folder and start again")
+        before = read_json(path) or {}
         changed = [key for key in about if before.get(key) != about[key]]
         if changed:
             raise InputError(

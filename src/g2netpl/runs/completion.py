@@ -36,6 +36,10 @@ SOURCES = ("observed", "soft", "predicted", "unreadable")
 _LEVELS = (0.5, 0.7, 0.9)  # probabilities, of the table of choices
 _NAMED = 20  # classes without an added tag
 _ROWS = 1000  # images that are written at a time
+_NO_GUARANTEE = (
+    "Precision is not guaranteed: no validation labels with negatives. Retrain with "
+    "--validation-labels."
+)
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,15 @@ class Completed:
         shown = [f"{count:,} {name}" for name, count in zip(names, counts, strict=True) if count]
         unknown = int((self.values == UNOBSERVED).sum())
         return (
-            f"{len(self.observed):,} images × {len(self.observed.classes)} classes: "
-            f"{', '.join(shown)}\n{int(self.added().sum()):,} new positives, "
+            f"{counted(len(self.observed), 'image')} × "
+            f"{counted(len(self.observed.classes), 'class')}: {', '.join(shown)}\n"
+            f"{int(self.added().sum()):,} new positives, "
             f"{(self.values == POSITIVE).sum() / max(len(self.values), 1):.2f} positives per image"
             + (f"; {unknown:,} labels left unknown" if unknown else "")
             + ("" if self.confident is None else f"\n{self.confident}")
             + f"\n{self.choices()}"
             + "".join(f"\nnote: {line}" for line in self.notes())
+            + (f"\n{self.how}" if self.how else "")
         )
 
     def choices(self) -> str:
@@ -96,20 +102,21 @@ class Completed:
             likely = scores[scores >= level]
             expected = f"{likely.mean():.1%}" if len(likely) else "-"
             lines.append(f"      ≥ {level:.1f} {len(likely):6,} {expected:>20}")
+        lines.append("g2netpl complete --confidence P adds only confident labels")
         return "\n".join(lines)
 
     def notes(self) -> list[str]:
-        """Lines about classes without an added tag, and about those on nearly every image."""
+        """Lines about missing validation labels, and classes without an added tag or with many."""
         now, added, classes = self.values == POSITIVE, self.added(), self.observed.classes
         never = [repr(classes[column]) for column in np.flatnonzero(~added.any(axis=0))]
-        lines = []
+        lines = [self.missing] if self.missing else []
         if never:
             names = listed(never, _NAMED)
             lines.append(f"{len(never)} of {len(classes)} classes got no new tag: {names}")
         fraction = now.mean(axis=0) if len(now) else np.zeros(len(classes))
         return lines + [
             f"{classes[column]!r} is on {fraction[column]:.0%} of the images now; if that is "
-            "wrong, set --expected-positives or answer questions: g2netpl review"
+            "wrong, give k: g2netpl train --expected-positives, or answer questions: g2netpl review"
             for column in np.flatnonzero((fraction > TOO_OFTEN) & added.any(axis=0))
         ]
 
@@ -173,7 +180,10 @@ def _complete(
         thresholds = by.positive.replace(rule=f"{thresholds.rule} of what is added")
     level = None if confidence is None else by or confidence
     completed = fill_in(observed, soft, raw, thresholds, k, level, predicted)
-    how = _how_decided(thresholds, k, soft) if confidence is None else ""
+    if confidence is None:
+        how = _how_decided(thresholds, k, soft)
+    else:
+        how = _NO_GUARANTEE if by is None else ""
     return replace(completed, how=how, missing="" if by is None else by.missing)
 
 

@@ -104,9 +104,9 @@ def _check_same(
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
     other = [key for key in changed if key not in lists or not _grew(before[key], now[key])]
     if other:
-        names = {"label_format": "--format", "fingerprints": "content of the data", "what": "WHAT"}
-        flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in other)
-        raise InputError(f"{folder}: was started with other {flags}; choose another --output")
+        names = {"fingerprints": "content of the data"}
+        what = ", ".join(names.get(key, key.replace("_", " ")) for key in other)
+        raise InputError(f"{folder}: was started with other {what}; choose another --output")
     if changed:
         for name in RESULTS:  # they lack what was added
             (folder / name).unlink(missing_ok=True)

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.files import ensure_local
-from g2netpl.labels.io import ReadOptions, read_labels
 from g2netpl.labels.io.cells import MARKS
-from g2netpl.labels.io.columns import ADDED, IMAGE_HEADERS
-from g2netpl.labels.io.issues import Issues, beginning, read_text
+from g2netpl.labels.io.columns import ADDED
 from g2netpl.labels.io.writing import write_columns
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.chunks import Chunk, ChunkMaker
@@ -26,7 +23,6 @@ from g2netpl.utils.errors import InputError
 class Predictor(ChunkMaker):
     """A row per image: its labels as tags, and a score per class."""
 
-    with_scores: bool = True
     threshold: float | None = None  # one for all classes
 
     @property
@@ -43,18 +39,17 @@ class Predictor(ChunkMaker):
     @property
     def kinds(self) -> Mapping[str, str]:
         """The columns."""
-        classes = self.classifier.classes if self.with_scores else ()
-        return {"image": "text", "labels": "text", **dict.fromkeys(classes, "float")}
+        classes = dict.fromkeys(self.classifier.classes, "float")
+        return {"image": "text", "labels": "text", **classes}
 
     def columns(self, chunk: Chunk, scores: Scores) -> tuple[dict[str, Any], dict[str, int]]:
         """Names, tags and scores."""
         classes = self.classifier.classes
         scores = self.thresholds.calibrate(scores)
         decided = self.thresholds.decide(scores)
-        tags = join_tags(classes, decided, tag_separator(classes, self.with_scores))
-        columns = {"image": [*chunk.images], "labels": tags}
-        if self.with_scores:
-            columns |= zip(classes, scores.round(4).T, strict=True)
+        tags = join_tags(classes, decided, tag_separator(classes))
+        of_classes = dict(zip(classes, scores.round(4).T, strict=True))
+        columns = {"image": [*chunk.images], "labels": tags, **of_classes}
         return columns, {"labels": int(decided.sum())}
 
 
@@ -97,7 +92,7 @@ class Completer(ChunkMaker):
 
 def write_tags(completed: Completed, path: str | Path) -> None:
     """A row per image: its labels as tags, and again those of them that were added."""
-    observed, mark = completed.observed, tag_separator(completed.observed.classes, False)
+    observed, mark = completed.observed, tag_separator(completed.observed.classes)
     columns = {
         "image": list(observed.images),
         "labels": join_tags(observed.classes, completed.values == POSITIVE, mark),
@@ -106,10 +101,8 @@ def write_tags(completed: Completed, path: str | Path) -> None:
     write_columns(Path(path), dict.fromkeys(columns, "text"), [columns])
 
 
-def tag_separator(classes: Sequence[str], with_scores: bool) -> str:
+def tag_separator(classes: Sequence[str]) -> str:
     """What separates tags: `;`, or another mark if a class contains it."""
-    if with_scores and {"image", "labels"} & set(classes):
-        raise InputError("a class is called 'image' or 'labels': give --no-scores")
     marks = [mark for mark in MARKS if not any(mark in name for name in classes)]
     if not marks:
         raise InputError("classes: their names hold ; | , / and tab, so none can separate tags")
@@ -120,14 +113,3 @@ def join_tags(classes: Sequence[str], chosen: npt.NDArray[np.bool_], mark: str) 
     """The chosen classes of each image in a cell."""
     names = np.array(classes, dtype=object)
     return [mark.join(names[row]) for row in chosen]
-
-
-def read_names(file: str) -> list[str]:
-    """Image names: a text file or a column with one per line, or any other label file."""
-    path = ensure_local(file)
-    if path.suffix.lower() != ".txt" and beginning(path).strip().lower() not in IMAGE_HEADERS:
-        return list(read_labels(file, options=ReadOptions(minus_one="unobserved")).images)
-    names = [line.strip() for line in read_text(path, Issues()).splitlines()]
-    if names and names[0].lower() in IMAGE_HEADERS:
-        del names[0]
-    return list(dict.fromkeys(filter(None, names)))

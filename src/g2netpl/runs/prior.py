@@ -51,8 +51,8 @@ def find_prior(config: TrainConfig, classes: Sequence[str], backbone: Backbone) 
     if backbone.classifier is None or not synsets:
         why = f"the backbone {config.backbone} has no ImageNet classifier"
         if config.prior == "names" or config.names is not None:
-            flag = "--prior names" if config.prior == "names" else "--names"
-            raise InputError(f"{flag}: {why}; leave it out")
+            given = "prior names" if config.prior == "names" else "names"
+            raise InputError(f"{given}: {why}; leave it out")
         return FoundPrior("none", why)
     matches = match_names(classes, synsets, config.names)
     groups = torch.from_numpy(class_weights(matches, synsets))

@@ -39,6 +39,7 @@ from g2netpl.runs.records import (
 from g2netpl.runs.tables import SPLITS, HeldOut, SavedLabels, read_held_out, read_saved_labels
 from g2netpl.runs.thresholds import Thresholds
 from g2netpl.utils.arrays import Scores
+from g2netpl.utils.console import quoted
 from g2netpl.utils.errors import InputError
 from g2netpl.utils.options import parse_record
 
@@ -79,7 +80,8 @@ class Run(Classifier):
     def check_finished(self) -> None:
         """Reject a run without results."""
         if not self.is_finished:
-            raise InputError(f"{self.folder}: not finished; resume it with g2netpl train --resume")
+            how = f"g2netpl train --resume --output {quoted(self.folder)}"
+            raise InputError(f"{self.folder}: not finished; resume it with {how}")
 
     @cached_property
     def config(self) -> RunConfig:

@@ -85,17 +85,19 @@ def train(
         lock = stack.enter_context(ExitStack())
         resume = resume and not distributed.broadcast(is_empty(folder))  # or the first launch
         before = read_training(folder) if resume else None
-        config = _resolved(config, before, console)
+        config, mode = _resolved(config, before)
         if distributed.is_main():
             if not resume:
                 inputs = [getattr(config, key) for key in PATHS - {"output", "cache"}]
                 given = [path for each in inputs if each is not None for path in each_file(each)]
                 check_output_dir(folder, "train", overwrite=overwrite, inputs=given)
             lock.enter_context(locked(folder))
-        return _train(config, before, console, on_epoch, interrupts, lock)
+        return _train(config, mode, before, console, on_epoch, interrupts, lock)
 
 
-def _resolved(config: RunConfig, before: About | None, console: Console) -> RunConfig:
+def _resolved(config: RunConfig, before: About | None) -> tuple[RunConfig, str]:
+    """The configuration with its mode, and a line about the mode if it was `auto`."""
+    line = ""
     if config.format == names_only.CLASS_LIST:
         config = names_only.untagged_config(config)
     if config.mode == "auto":
@@ -103,7 +105,7 @@ def _resolved(config: RunConfig, before: About | None, console: Console) -> RunC
         if before is not None:
             mode = before["config"]["mode"]
         config = config.model_copy(update={"mode": mode})
-        console.print(f"mode: {mode} ({why})")
+        line = f"mode: {mode} ({why})"
     config = check_config(config)
     distributed.check_ranks_match(
         {
@@ -111,11 +113,12 @@ def _resolved(config: RunConfig, before: About | None, console: Console) -> RunC
             "versions": str(versions()),
         }
     )
-    return config
+    return config, line
 
 
 def _train(
     config: RunConfig,
+    mode: str,
     before: About | None,
     console: Console,
     on_epoch: OnEpoch | None,
@@ -160,6 +163,8 @@ def _train(
         if decisions:
             write_bytes(folder / DECIDED, b"".join(each.to_line() for each in decisions))
     interrupts.begun(command)
+    if mode:
+        console.print(mode)
     print_summary(console, trainer)
     say = None if console.quiet else console.print
     names = config.log_with if distributed.is_main() else ()

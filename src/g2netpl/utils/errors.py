@@ -37,8 +37,9 @@ def missing_extra(problem: Exception) -> str | None:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 image`, `1,200 images`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """`1 image`, `1,200 images`, `2 classes`."""
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:
