@@ -49,7 +49,7 @@ from g2netpl.commands.flags import (
 from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table, written
 from g2netpl.labels import io
 from g2netpl.labels.files import each_file
-from g2netpl.labels.io import label_studio, sheets
+from g2netpl.labels.io import label_studio, sheets, tables
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import completion
@@ -189,7 +189,7 @@ def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespac
     config = trained.config
     first, *more = map(Path, each_file(config.labels))
     formats = (None, "csv", "tags", "xlsx", "parquet")
-    if more or config.format not in formats or not sheets.is_sheet(first):
+    if more or config.format not in formats or not tables.can_read(first):
         return []
     target = sheets.completed_name(first, Path(flags.run))
     if flags.dry_run:

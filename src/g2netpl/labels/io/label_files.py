@@ -36,7 +36,7 @@ from g2netpl.labels.names import name_problem, plain_name
 from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable, per_class
 from g2netpl.utils.errors import InputError, did_you_mean, listed
-from g2netpl.utils.files import friendly_os_errors, writing
+from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
 
 Paths = str | Path | Sequence[str | Path]
@@ -62,13 +62,11 @@ class Format:
     endings: tuple[str, ...] = ()  # of files to be written
     image_folder: Callable[[Path], Path] = folder_of  # the images' folder by default
     lists_all: bool = False  # other images in the folder belong to other splits of the data set
-    unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None
-    """Write the pictures that are inside the file into a folder."""
 
 
 def _format(module: Any, *endings: str, **more: Any) -> Format:
     """What a module can do: `can_read` and `read`, perhaps `write` and other fields of Format."""
-    names = ("can_read", "read", "write", "image_folder", "unpack")
+    names = ("can_read", "read", "write", "image_folder")
     functions = {name: getattr(module, name) for name in names if hasattr(module, name)}
     return Format(**{**functions, "endings": endings, **more})
 
@@ -80,11 +78,11 @@ def _never(path: Path) -> bool:
 
 FORMATS: dict[str, Format] = {
     "openimages": _format(openimages),
-    "tags": Format(tables.is_tags, tables.read_tags, tables.write_tags),
-    "csv": _format(tables, ".csv"),
-    "xlsx": _format(tables, ".xlsx", can_read=tables.is_book),
     "huggingface": _format(huggingface),
-    "parquet": _format(tables, ".parquet", ".pq", can_read=tables.is_parquet),
+    "tags": _format(tables, can_read=_never, write=tables.write_tags),
+    "csv": _format(tables, ".csv"),  # recognises all tables
+    "xlsx": _format(tables, ".xlsx", can_read=_never),
+    "parquet": _format(tables, ".parquet", ".pq", can_read=_never),
     "coco": _format(coco, ".json", lists_all=True),
     "label-studio": _format(label_studio),
     "voc": _format(voc, lists_all=True),
@@ -224,26 +222,3 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
             raise InputError(f"{path}: nothing is written: {what}: {problem}")
     with friendly_os_errors(path):
         return write(table, path)
-
-
-def unpack(
-    table: LabelTable,
-    source: str | Path,
-    format: str | None,
-    target: str | Path,
-    to: str | None = None,
-    overwrite: bool = False,
-) -> LabelTable:
-    """Write pictures that are inside a label file into a folder that is to be written.
-
-    Returns the table with their names there; a target that is no folder gets the labels only.
-    """
-    source, target = ensure_local(source), Path(target)
-    unpacked = find_format(source, format).unpack
-    if unpacked is None:
-        return table
-    if find_writer(target, to) is not FORMATS["imagefolder"]:
-        note = "the pictures stay in the file; name a folder to unpack them to"
-        return table.with_notes((*table.notes, note))
-    with writing(target):
-        return unpacked(source, table, folders.metadata_file(target).parent, overwrite)
