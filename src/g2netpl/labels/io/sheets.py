@@ -87,19 +87,20 @@ def complete_sheet(
                 edits[line, place] = words[label]
         new = [] if row in seen else np.flatnonzero(added[row]).tolist()
         seen.add(row)
-        tags = {tag for place in columns.tags for tag in cell_tags(cells[place], separator)}
-        tags |= {aliases.get(tag, tag) for tag in tags}
-        more = [name for name in (table.classes[column] for column in new) if name not in tags]
-        if columns.tags and more:
-            filled = [place for place in columns.tags if cells[place].strip()]
-            place = [*columns.tags[:1], *filled][-1]
-            edits[line, place] = _with_tags(cells[place].strip(), more, separator, style)
         if new:
             edits[line, added_place] = "; ".join(
                 table.classes[column]
                 + ("" if probabilities is None else f" {probabilities[row, column]:.2f}")
                 for column in new
             )
+        if new and columns.tags:
+            tags = {tag for place in columns.tags for tag in cell_tags(cells[place], separator)}
+            tags |= {aliases.get(tag, tag) for tag in tags}
+            more = [name for name in (table.classes[column] for column in new) if name not in tags]
+            filled = [place for place in columns.tags if cells[place].strip()]
+            place = [*columns.tags[:1], *filled][-1]
+            if more:
+                edits[line, place] = _with_tags(cells[place].strip(), more, separator, style)
     notes = []
     if -1 in rows:
         notes.append(f"{rows.count(-1):,} rows of {source} have no image of the run: unchanged")
