@@ -32,7 +32,6 @@ and a column per class. The tagger must not have been trained on these labels.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -229,7 +228,7 @@ def _complete_others(flags: argparse.Namespace) -> None:
     config, classes = checked(flags), trained.classes
     same = LabelTable((), classes, np.zeros((0, len(classes))))
     single_label = config.single_label or trained.config.single_label
-    reading = replace(config.reading(), single_label=single_label)
+    reading = config.reading().model_copy(update={"single_label": single_label})
     table = io.read_matching(flags.labels, same, config.format, reading)
     level: ConfidentThresholds | float | None = flags.confidence
     if flags.confidence is not None:

@@ -20,8 +20,8 @@ import argparse
 from g2netpl.commands.flags import add_config_flags, add_overwrite_flag, checked
 from g2netpl.commands.writing import add_writing_flags, summary, write_table, written
 from g2netpl.labels.class_warnings import similar_names_note
-from g2netpl.labels.files import READ_BY
 from g2netpl.labels.io import read_labels
+from g2netpl.labels.io.options import ReadKeys
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.utils.console import Console
 
@@ -32,8 +32,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("target", metavar="TARGET", help="label file to write")
     add_writing_flags(parser, "the target")
     add_overwrite_flag(parser)
-    keys = ("setting", "seed", "images", *READ_BY, "single_label", "contradictions")
-    add_config_flags(parser, keys, seed="seed of the hidden labels (default: 0)")
+    keys = ("setting", "seed", "images", "format", "classes", "aliases", "single_label")
+    add_config_flags(
+        parser, (*keys, *ReadKeys.model_fields), seed="seed of the hidden labels (default: 0)"
+    )
 
 
 def run(flags: argparse.Namespace) -> None:

@@ -8,7 +8,6 @@ the folder itself are unlabelled, and not listed.
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -99,8 +98,8 @@ def _read_lines(path: Path, options: ReadOptions) -> LabelTable:
     names = dict.fromkeys(name for row in rows for name in row)
     plain = [name for name in names if not any(isinstance(row.get(name), dict) for row in rows)]
     frame = pd.DataFrame({name: [row.get(name) for row in rows] for name in plain}, dtype=object)
-    tags = next((name for name in TAG_HEADERS if name in frame), options.tags_column)
-    options = replace(options, image_column="file_name", tags_column=tags)
+    tags = tuple(name for name in TAG_HEADERS if name in frame)[:1] or options.tags_column
+    options = options.model_copy(update={"image_column": "file_name", "tags_column": tags})
     return tables.read_sheet(sheet_of_frame(frame, path, issues), options)
 
 

@@ -12,7 +12,6 @@ are names below the image folder, as in any other label file.
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,8 +61,9 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     data = DataSet(path)
     known = data.class_names(data.labels) or options.classes
     sheet = sheet_of_frame(data.frame(options), path, data.issues)
-    options = replace(options, image_column=data.image, tags_column=data.labels, classes=known)
-    return read_sheet(sheet, options)
+    tags = () if data.labels is None else (data.labels,)
+    changes = {"image_column": data.image, "tags_column": tags, "classes": known}
+    return read_sheet(sheet, options.model_copy(update=changes))
 
 
 class DataSet:

@@ -4,7 +4,7 @@ A new format is a module with `can_read` and `read` (and perhaps `write`), and a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +148,9 @@ def read_labels(
     classes that any of them has.
     """
     if hasattr(files, "iloc"):
-        known = with_aliases(options.classes, options.aliases or {})
-        table = tables.read_frame(files, replace(options, classes=known))
-        table = in_class_order(renamed(table, options.aliases or {}), options, "data frame")
+        known = with_aliases(options.classes, options.aliases)
+        table = tables.read_frame(files, options.model_copy(update={"classes": known}))
+        table = in_class_order(renamed(table, options.aliases), options, "data frame")
         return complete_single_labels(table) if options.single_label else table
     return _read_all(files, format, options)
 
@@ -159,7 +159,7 @@ def read_matching(
     files: Paths, table: LabelTable, format: str | None = None, options: ReadOptions = USUAL
 ) -> LabelTable:
     """More label files, with the classes of a table; those that they lack are unobserved."""
-    other = _read_all(files, format, replace(options, classes=table.classes))
+    other = _read_all(files, format, options.model_copy(update={"classes": table.classes}))
     counts = zip(table.classes, per_class(other.values).tolist(), strict=True)
     silent = [repr(name) for name, count in counts if not count]
     note = [f"no label of {listed(silent)}"] if silent and len(other) else []
@@ -168,7 +168,7 @@ def read_matching(
 
 def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTable:
     """The files as one table, with one name for every class; the issues of all are reported."""
-    paths, aliases = each_file(files), options.aliases or {}
+    paths, aliases = each_file(files), options.aliases
     if not paths:
         raise InputError("expected a label file, or several, got none")
     for path in map(ensure_local, paths):
@@ -184,7 +184,8 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     for file, way in zip(paths, ways, strict=True):
         path = ensure_local(file)
         try:
-            table = find_format(path, format).read(path, replace(options, classes=known))
+            reading = options.model_copy(update={"classes": known})
+            table = find_format(path, format).read(path, reading)
             names += table.classes
             table = in_class_order(renamed(table, aliases), options, file)
             read[file] = table.with_images([f"{way}{name}" for name in table.images])

@@ -2,39 +2,61 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import BeforeValidator, Field, field_validator
 
 from g2netpl.labels.io.issues import Issues, numbered_lines
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, per_class
 from g2netpl.utils.errors import InputError, did_you_mean
+from g2netpl.utils.options import Options, key
 
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
-TagLevel = int | Literal["leaf", "all"]
+TagLevel = int | Literal["leaf", "all"] | None
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value or ()),
+]
 _FORM = "'other name = class'"
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read a label file, where its content does not decide it."""
+class ReadKeys(Options):
+    """How label files are read where their content does not decide it: keys of a configuration."""
 
-    absent: Absent | None = None  # what a label means that the file does not name; None: usual
-    separator: str | None = None  # between tags; None: ';' or '|', and ',' if it separates
+    absent: Absent | None = key(None, "meaning of unlisted labels (default: that of the format)")
+    separator: str | None = key(
+        None, "characters that separate tags, such as ';,' (default: ';' or '|')", min_length=1
+    )
+    contradictions: Contradictions = key("refuse", "labels that are 1 in one file and 0 in another")
+    image_column: str | None = key(None, "column of image names (default: recognised)")
+    tags_column: Names = key((), "columns of tags, such as keywords (default: by name)")
+    ignore_columns: Names = key((), "columns to leave out, separated by commas")
+    minus_one: Absent | None = key(None, "meaning of -1 in a class column (default: rejected)")
+    encoding: str | None = key(None, "encoding of CSV files, such as cp1252 (default: UTF-8)")
+    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = key(
+        None, "class of a tag such as animal|bird|kestrel: leaf, all, or a number (default: leaf)"
+    )
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str | None) -> str | None:
+        try:
+            "".encode(value or "utf-8")
+        except LookupError:
+            raise ValueError("must be an encoding of text, such as cp1252 or utf-16-le") from None
+        return value
+
+
+class ReadOptions(ReadKeys):
+    """How label files are read, with the content of the files that say so."""
+
     classes: tuple[str, ...] | None = None  # the only classes there may be, in this order
-    aliases: Mapping[str, str] | None = None  # other names of classes; see `read_aliases`
-    contradictions: Contradictions = "refuse"  # between files
+    aliases: Mapping[str, str] = {}  # other names of classes; see `read_aliases`
     one_folder: bool = False  # image names of all files are relative to one folder
-    image_column: str | None = None  # of tables; None: by its name, as all columns
-    tags_column: str | tuple[str, ...] | None = None  # one, or several
-    ignore_columns: tuple[str, ...] = ()
-    minus_one: Absent | None = None  # what -1 in a class column means
-    encoding: str | None = None  # of a text without a byte order mark; None: UTF-8
-    level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which are classes
     single_label: bool = False  # every image has exactly one class
     images: str | None = None  # the image folder, to recognise a column that names its files
 

@@ -32,7 +32,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     names, library = list_images(path), Library(path)
     places = [library.tags(name) for name in names]
     tags = [union(place.values()) for place in places]
-    found = [at_level(some.known, options.level) for some in tags]
+    found = [at_level(some.known, options.tag_level) for some in tags]
     words = {word for some in found for word in some}
     wanted = {*map(normalize_name, words if options.classes is None else options.classes)}
     others = {word for word in words if normalize_name(word) not in wanted}
@@ -49,7 +49,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     without = sum(bool(some.known) and not at for some, at in zip(tags, found, strict=True))
     if without:
         what = counted(without, "photo")
-        notes.append(f"{what} with keywords, but none of level {options.level}")
+        notes.append(f"{what} with keywords, but none of level {options.tag_level}")
     if others:
         what = f"{counted(len(others), 'keyword')} not among the classes"
         notes.append(f"{what} (such as {min(others)!r}): left out")

@@ -70,7 +70,7 @@ def complete_sheet(
     counts = Counter(cell.strip() for place in columns.classes for cell in texts[place])
     usual = {label_of(cell): cell for cell, _ in reversed(counts.most_common()) if cell}
     words = {POSITIVE: usual.get(POSITIVE, "1"), NEGATIVE: usual.get(NEGATIVE, "")}
-    aliases, separator = options.aliases or {}, options.separator or sheet.separators
+    aliases, separator = options.aliases, options.separator or sheet.separators
     column_of = {name: column for column, name in enumerate(table.classes)}
     tag_cells = chain.from_iterable(texts[place] for place in columns.tags)
     style = _usual_style(tag_cells, separator, {*column_of, *aliases})
