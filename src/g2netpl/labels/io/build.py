@@ -33,12 +33,11 @@ from g2netpl.labels.table import (
 from g2netpl.utils.errors import InputError, counted, listed
 
 Where = Callable[[int], str]  # the place of a row, in words
-LABELS = ["row", "name", "sign"]  # columns of a frame of labels
 
 
 def long_table(
     images: Sequence[str],
-    labels: pd.DataFrame,
+    labels: pd.DataFrame | Iterable[tuple[int, str, int]],
     where: Where,
     issues: Issues,
     classes: Sequence[str] | None,
@@ -47,11 +46,11 @@ def long_table(
 ) -> LabelTable:
     """The table of a file that names labels; raises its issues.
 
-    `images` are plain names, one per row of the file; `labels` has the columns `row`, `name` (of a
-    class) and `sign`. The table has the given classes in their order, or else those that it names,
-    sorted.
+    `images` are plain names, one per row of the file; a label has a row, the name of a class and a
+    sign. The table has the given classes in their order, or else those that it names, sorted.
     """
     issues.add_names(images, where)
+    labels = pd.DataFrame(labels, columns=["row", "name", "sign"])
     row = labels["row"].to_numpy(np.int64)
     codes, unique = pd.factorize(labels["name"])
     names = [normalize_name(str(name)) for name in unique]

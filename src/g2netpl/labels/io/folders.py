@@ -67,9 +67,6 @@ def write(table: LabelTable, path: Path) -> list[str]:
     others = [name for name in _METADATA if name != file.name and (file.parent / name).is_file()]
     if others:
         raise InputError(f"{file.parent}: {others[0]} is there; two metadata files cannot be read")
-    for name in table.classes:
-        if name != name.strip():
-            raise InputError(f"{path}: class {name!r} begins or ends with a space")
     file.parent.mkdir(parents=True, exist_ok=True)
     columns = {
         "file_name": table.images,
@@ -128,7 +125,7 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
     if len(splits) > 1:
         shown = " and ".join(splits)
         notes.append(f"images of {shown} are read together; name one of these folders for a split")
-    labels = pd.DataFrame({"row": range(len(images)), "name": classes, "sign": POSITIVE})
+    labels = [(row, name, POSITIVE) for row, name in enumerate(classes)]
     where, absent = f"{path}".format, options.absent_value("unobserved")
     names, known = plain_names(images), options.classes
     return long_table(names, labels, where, Issues(), known, absent, notes)

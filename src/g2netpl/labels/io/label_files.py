@@ -215,6 +215,8 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
     write = find_writer(path, format).write
     assert write is not None
     problems = [(f"class {name!r}", class_problem(name)) for name in table.classes]
+    spaced = (name for name in table.classes if name != name.strip())
+    problems += [(f"class {name!r}", "begins or ends with a space") for name in spaced]
     problems += [(f"image {name!r}", name_problem(name)) for name in table.images]
     others = (name for name in table.images if plain_name(name) != name)
     problems += [(f"image {name!r}", f"another name of {plain_name(name)!r}") for name in others]

@@ -10,9 +10,7 @@ Only sidecars are written, never a photo.
 
 from pathlib import Path
 
-import pandas as pd
-
-from g2netpl.labels.io.build import LABELS, long_table
+from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.photos import Library, at_level, union
@@ -65,6 +63,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         problem = f"no keywords found in {photos}" if names else "no photos found"
         raise InputError("; ".join([f"{path}: {problem}", *why]))
     labels = [(row, word, POSITIVE) for row, some in enumerate(found) for word in some - others]
-    frame, absent = pd.DataFrame(labels, columns=LABELS), options.absent_value("unobserved")
+    absent = options.absent_value("unobserved")
     where = [f"{path}/{name}" for name in names].__getitem__
-    return long_table(plain_names(names), frame, where, Issues(), options.classes, absent, notes)
+    return long_table(plain_names(names), labels, where, Issues(), options.classes, absent, notes)

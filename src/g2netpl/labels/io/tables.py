@@ -173,10 +173,6 @@ def write(table: LabelTable, path: Path) -> list[str]:
 
 def write_tags(table: LabelTable, path: Path) -> list[str]:
     """Write `image,labels`, and `absent` and `group` if there is any."""
-    for name in table.classes:
-        if name != name.strip():
-            what = "it begins or ends with a space"
-            raise InputError(f"{path}: class {name!r} cannot be a tag: {what}")
     cells = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
     if per_class(table.values, NEGATIVE).any():
         cells[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
@@ -195,8 +191,6 @@ def _check_header(table: LabelTable, path: Path) -> None:
     for name in table.classes:
         if name == "image" or name.lower() == GROUP:
             raise InputError(f"{path}: class {name!r} would be read as another column")
-        if name != name.strip():
-            raise InputError(f"{path}: class {name!r} begins or ends with a space")
     if is_tag_header(["image", *table.classes]):
         raise InputError(f"{path}: class {table.classes[0]!r} would be read as a column of tags")
 
