@@ -29,7 +29,6 @@ from g2netpl.labels.io.options import (
     in_class_order,
     read_class_list,
     renamed,
-    unused_note,
     with_aliases,
 )
 from g2netpl.labels.names import name_problem, plain_name
@@ -180,13 +179,12 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     root, ways = (None, [""] * len(paths)) if is_simple else image_folders(paths, format)
     # of several files each has its own classes, and no others can be absent
     known = with_aliases(options.classes, aliases) if len(paths) == 1 else None
-    read, names, issues = dict[str, LabelTable](), list[str](), Issues()
+    read, issues = dict[str, LabelTable](), Issues()
     for file, way in zip(paths, ways, strict=True):
         path = ensure_local(file)
         try:
             reading = options.model_copy(update={"classes": known})
             table = find_format(path, format).read(path, reading)
-            names += table.classes
             table = in_class_order(renamed(table, aliases), options, file)
             read[file] = table.with_images([f"{way}{name}" for name in table.images])
         except LabelFileError as error:
@@ -198,7 +196,7 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     if issues:
         is_unknown = any(issue.kind == "unknown class" for issue in issues)
         raise LabelFileError(issues, _LEARN_SOME if is_unknown and options.classes else "")
-    table, notes = merge(read, options.contradictions), unused_note(aliases, names)
+    table, notes = merge(read, options.contradictions), list[str]()
     if any(ways):
         how = f"their images are named relative to {root} (with --images, to that folder)"
         notes.append(f"the files are in different folders: {how}")

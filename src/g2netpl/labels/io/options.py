@@ -183,13 +183,3 @@ def with_aliases(
         return None
     others = (name for name, name_of in aliases.items() if name_of in classes)
     return tuple(dict.fromkeys((*classes, *others)))
-
-
-def unused_note(aliases: Mapping[str, str], classes: Sequence[str]) -> list[str]:
-    """A note on other names that none of the classes has, which may be misspelt."""
-    known = set(classes)
-    unused = [name for name in aliases if name not in known]
-    if not unused:
-        return []
-    count = f"{len(unused):,} of the {len(aliases):,} names in the aliases"
-    return [f"no class here is called {unused[0]!r} ({count})"]
