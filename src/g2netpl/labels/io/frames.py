@@ -59,7 +59,8 @@ class Sheet:
             self.header.pop()
         if self.header:  # rows that hold nothing are left out
             blank = self.cells[self.cells[0] == ""]
-            self.cells = self.cells.drop(index=blank.index[(blank == "").all(axis=1)])
+            blank = blank[(blank == "").all(axis=1)]
+            self.cells = self.cells.drop(index=blank.index) if len(blank) else self.cells
 
     @property
     def header_place(self) -> str:
@@ -82,7 +83,8 @@ class Sheet:
 
     def texts(self, place: int) -> list[str]:
         """The cells of a column."""
-        return list(self.cells[place])
+        cells: list[str] = self.cells[place].to_numpy(object).tolist()
+        return cells
 
 
 def label_of(cell: str) -> int | None:
@@ -254,8 +256,8 @@ def sheet_of_frame(frame: pd.DataFrame, path: Path | str, issues: Issues) -> She
 
 
 def _as_text(column: "pd.Series[Any]") -> Any:
-    """The cells of a column; of all but objects, which may be lists, each value is written once."""
-    if column.dtype == object:
-        return np.array([*map(cell_text, column)], dtype=object)
-    codes, values = pd.factorize(column)  # -1 is a missing cell
-    return np.array([*map(cell_text, values), ""], dtype=object)[codes]
+    """The cells of a column; each different number is written once."""
+    if not pd.api.types.is_numeric_dtype(column):
+        return [*map(cell_text, column)]
+    codes, numbers = pd.factorize(column, use_na_sentinel=False)
+    return pd.Categorical.from_codes(codes, [*map(cell_text, numbers)])
