@@ -26,10 +26,9 @@ from g2netpl.labels.io.issues import Issues, LabelFileError
 from g2netpl.labels.io.options import (
     ReadOptions,
     class_problem,
-    in_class_order,
     read_class_list,
-    renamed,
     with_aliases,
+    with_class_names,
 )
 from g2netpl.labels.names import name_problem, plain_name
 from g2netpl.labels.paths import common_folder
@@ -149,7 +148,7 @@ def read_labels(
     if hasattr(files, "iloc"):
         known = with_aliases(options.classes, options.aliases)
         table = tables.read_frame(files, options.model_copy(update={"classes": known}))
-        table = in_class_order(renamed(table, options.aliases), options, "data frame")
+        table = with_class_names(table, options, "data frame")
         return complete_single_labels(table) if options.single_label else table
     return _read_all(files, format, options)
 
@@ -167,7 +166,7 @@ def read_matching(
 
 def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTable:
     """The files as one table, with one name for every class; the issues of all are reported."""
-    paths, aliases = each_file(files), options.aliases
+    paths = each_file(files)
     if not paths:
         raise InputError("expected a label file, or several, got none")
     for path in map(ensure_local, paths):
@@ -178,14 +177,14 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     is_simple = len(paths) == 1 or options.one_folder
     root, ways = (None, [""] * len(paths)) if is_simple else image_folders(paths, format)
     # of several files each has its own classes, and no others can be absent
-    known = with_aliases(options.classes, aliases) if len(paths) == 1 else None
+    known = with_aliases(options.classes, options.aliases) if len(paths) == 1 else None
     read, issues = dict[str, LabelTable](), Issues()
     for file, way in zip(paths, ways, strict=True):
         path = ensure_local(file)
         try:
             reading = options.model_copy(update={"classes": known})
             table = find_format(path, format).read(path, reading)
-            table = in_class_order(renamed(table, aliases), options, file)
+            table = with_class_names(table, options, file)
             read[file] = table.with_images([f"{way}{name}" for name in table.images])
         except LabelFileError as error:
             issues += error.issues
@@ -196,11 +195,11 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     if issues:
         is_unknown = any(issue.kind == "unknown class" for issue in issues)
         raise LabelFileError(issues, _LEARN_SOME if is_unknown and options.classes else "")
-    table, notes = merge(read, options.contradictions), list[str]()
+    table = merge(read, options.contradictions)
     if any(ways):
         how = f"their images are named relative to {root} (with --images, to that folder)"
-        notes.append(f"the files are in different folders: {how}")
-    table = table.with_notes((*table.notes, *notes))
+        note = f"the files are in different folders: {how}"
+        table = table.with_notes((*table.notes, note))
     return complete_single_labels(table, named(paths)) if options.single_label else table
 
 

@@ -68,16 +68,20 @@ class ReadOptions(ReadKeys):
 # classes
 
 
-def in_class_order(table: LabelTable, options: ReadOptions, where: str) -> LabelTable:
-    """The table with exactly the classes that the options list, in that order."""
-    if options.classes is None or options.classes == table.classes:
+def with_class_names(table: LabelTable, options: ReadOptions, where: str) -> LabelTable:
+    """The table with one class for all its names: the classes of the options, in their order.
+
+    If the file knows an image under two names, it is positive if one of them is.
+    """
+    names = [options.aliases.get(name, name) for name in table.classes]
+    classes = options.classes or tuple(dict.fromkeys(names))
+    if classes == table.classes:
         return table
-    issues, places = Issues(), class_places(table.classes, options.classes)
-    for name, place in zip(table.classes, places, strict=True):
-        if place < 0:
-            issues.add(where, "unknown class", unknown_class(name, options.classes, len(issues)))
+    issues, places = Issues(), class_places(names, classes)
+    for name in dict.fromkeys(name for name, at in zip(names, places, strict=True) if at < 0):
+        issues.add(where, "unknown class", unknown_class(name, classes, len(issues)))
     issues.raise_any()
-    return table.with_classes(options.classes, places)
+    return table.with_classes(classes, places)
 
 
 def class_places(names: Sequence[str], known: Sequence[str]) -> list[int]:
@@ -163,16 +167,6 @@ def read_aliases(path: str | Path) -> dict[str, str]:
     if not classes:
         raise InputError(f"{path}: expected {_FORM}, one per line; the file is empty")
     return classes
-
-
-def renamed(table: LabelTable, aliases: Mapping[str, str]) -> LabelTable:
-    """The table with one class for all its names, at the place of the first.
-
-    If the file knows an image under two names, it is positive if one of them is.
-    """
-    names = [aliases.get(name, name) for name in table.classes]
-    classes = list(dict.fromkeys(names))
-    return table.with_classes(classes, class_places(names, classes)) if aliases else table
 
 
 def with_aliases(
