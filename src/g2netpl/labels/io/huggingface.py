@@ -131,19 +131,17 @@ class DataSet:
         for name in frame:
             classes = self.class_names(name)
             if classes is not None:
-                frame[name] = [self._texts(row, cell, classes) for row, cell in frame[name].items()]
-        self.issues.raise_any()
+                frame[name] = [self._texts(cell, classes) for cell in frame[name]]
         frame.insert(0, self.image, self.images())
         return frame
 
-    def _texts(self, row: Any, cell: Any, classes: tuple[str, ...]) -> list[str]:
+    def _texts(self, cell: Any, classes: tuple[str, ...]) -> list[str]:
         """The classes of one cell: numbers, of which −1 is none."""
         numbers = [int(number) for number in np.atleast_1d(cell) if not pd.isna(number)]
-        for number in numbers:
-            if not -1 <= number < len(classes):
-                message = f"expected a class below {len(classes)}, got {number}"
-                self.issues.add(f"{self.path}: row {row}", "cell", message)
-        return [classes[number] for number in numbers if 0 <= number < len(classes)]
+        if any(not -1 <= number < len(classes) for number in numbers):
+            message = f"expected classes below {len(classes)}, got {max(numbers)}"
+            self.issues.stop(str(self.path), "cell", message)
+        return [classes[number] for number in numbers if number >= 0]
 
 
 def _load(path: Path) -> Any:

@@ -147,22 +147,20 @@ def silent_classes(table: LabelTable) -> list[str]:
 
 def read_aliases(path: str | Path) -> dict[str, str]:
     """The class of every other name, of lines `other name = class`; # begins a comment."""
-    issues, classes, lines = Issues(), dict[str, str](), dict[str, int]()
+    issues, classes = Issues(), dict[str, str]()
     for line, text in numbered_lines(Path(path), issues):
         if text.startswith("#"):
             continue
         name, _, name_of = (normalize_name(part.strip()) for part in text.partition("="))
+        problem = None
         if text.count("=") != 1 or class_problem(name) or class_problem(name_of):
-            issues.add(f"{path}:{line}", "alias", f"expected {_FORM}, got {text!r:.80}")
-        elif name == name_of or name in lines:
-            message = f"{name!r} is an alias already, or of itself; remove this line"
-            issues.add(f"{path}:{line}", "alias", message)
+            problem = f"expected {_FORM}, got {text!r:.80}"
+        elif name in classes or name in (name_of, *classes.values()) or name_of in classes:
+            problem = f"{text!r:.80}: expected a name that is neither a class nor an alias already"
+        if problem:
+            issues.add(f"{path}:{line}", "alias", problem)
         else:
-            classes[name], lines[name] = name_of, line
-    for name, name_of in classes.items():
-        if name_of in classes:
-            message = f"{name_of!r} is itself an alias of {classes[name_of]!r}"
-            issues.add(f"{path}:{lines[name]}", "alias", f"{message}; use that class here")
+            classes[name] = name_of
     issues.raise_any()
     if not classes:
         raise InputError(f"{path}: expected {_FORM}, one per line; the file is empty")
