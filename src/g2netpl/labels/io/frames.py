@@ -222,9 +222,9 @@ def _open_book(path: Path, issues: Issues) -> Sheet:
         issues.stop(str(path), "workbook", f"not a readable workbook ({problem!s:.200})")
     top = next((line for line, row in rows.items() if any(row)), 1)
     for (first, left), (last, right) in merged:  # from 0; the header stays as it is
-        for line in range(max(first, top) + 1, last + 2):
-            row = rows.get(line, [])
-            row[left : right + 1] = [rows[first + 1][left]] * len(row[left : right + 1])
+        for line in {*range(max(first, top) + 1, last + 2)} & {*rows}:
+            text, row = rows[first + 1][left : left + 1], rows[line]
+            row[left : right + 1] = text * len(row[left : right + 1])
     rows = {line: row for line, row in rows.items() if line >= top}
     sheet = _rectangle(path, rows, issues)
     if len(names) > 1:
