@@ -45,7 +45,7 @@ def with_value(value, row=3, column=2, kind=np.float32):
 NUMBERS, TEXT = np.ones((5, 4), np.float32), np.full((5, 4), "x")
 MISTAKES = [  # arrays of train.npz, a scale, and the message
     ({"labels": None}, None, "array 'labels' is missing"),
-    ({"labels": np.ones((2, 2))}, None, r"labels: expected \(5, L\), got \(2, 2\)"),
+    ({"labels": np.ones((2, 2))}, None, r"labels: expected \(5, L\), got float64 \(2, 2\)"),
     ({"labels": np.full((5, 2), 2)}, None, r"train\.npz: .* got 2"),
     ({"labels": np.full((5, 2), "1")}, None, "labels: expected numbers in 2 dimensions"),
     ({"features": np.ones((5, 5))}, None, "different widths"),

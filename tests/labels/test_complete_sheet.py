@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from g2netpl.labels.io import ReadOptions, read_labels
-from g2netpl.labels.io.sheets import complete_sheet, completed_name, is_sheet
+from g2netpl.labels.io.sheets import complete_sheet, completed_name
+from g2netpl.labels.io.tables import can_read
 from g2netpl.labels.table import LabelTable
 
 SHEETS = Path(__file__).parent / "sheets"
@@ -152,5 +153,5 @@ def test_ids_without_endings_rows_of_other_images_and_a_second_completion(tmp_pa
         "Id,labels,added\ntt1,cat;dog,dog\ntt2,dog;cat,cat\nother,,\n"
     )
     assert notes == [f"1 rows of {path} have no image of the run: unchanged"]
-    assert is_sheet(path)
-    assert not is_sheet(tmp_path)
+    assert can_read(path)
+    assert not can_read(tmp_path)

@@ -148,9 +148,9 @@ plain = st.text("abcdé猫 ,'", min_size=1, max_size=5).map(str.strip).filter(bo
         ("csv", ("a",), (" cat",), "begins or ends with a space"),
         ("parquet", ("a",), ("label",), "would be read as a column of tags"),
         ("parquet", ("a",), ("image",), "would be read as another column"),
-        ("tags", ("a",), ("a ",), "cannot be a tag"),
+        ("tags", ("a",), ("a ",), "begins or ends with a space"),
         ("photo-tags", ("a.jpg",), ("a|b",), "cannot be a keyword"),
-        ("photo-tags", ("a.jpg",), ("cat ",), "cannot be a keyword"),
+        ("photo-tags", ("a.jpg",), ("cat ",), "begins or ends with a space"),
         ("photo-tags", ("a.jpg",), ("c\x0bat",), "characters that XML does not allow"),
     ],
 )

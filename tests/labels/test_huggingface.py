@@ -1,6 +1,5 @@
 """Hugging Face data sets: what is inside comes out, and nothing of it leads anywhere else."""
 
-import os
 from importlib.util import find_spec
 
 import numpy as np
@@ -9,9 +8,11 @@ from packed import NAMES, images, pictures, png, write
 from PIL import Image as Picture
 
 from g2netpl.cli import main
-from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels
+from g2netpl.images.sources import list_images, locate
+from g2netpl.labels.io import LabelFileError, ReadOptions, image_folder, read_labels
 from g2netpl.labels.io.huggingface import file_names
 from g2netpl.utils.errors import InputError
+from g2netpl.utils.image_refs import open_file
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
 pytestmark = pytest.mark.skipif(
@@ -28,44 +29,20 @@ def said(path, **reading):
     return table.classes, table.values.tolist()
 
 
+def contents(table, source):
+    """The bytes of all pictures of a table."""
+    return [open_file(path).read() for path in locate(table.images, source)]
+
+
 @pytest.mark.parametrize("name", ["data.parquet", "saved"])
-def test_pictures_are_unpacked_once_and_each_under_a_name_of_its_own(tmp_path, capsys, name):
-    source, out = pictures(tmp_path / name), tmp_path / "out"
+def test_each_picture_has_a_name_of_its_own(tmp_path, name):
+    source = pictures(tmp_path / name)
     assert said(source) == (NAMES, VALUES)
     assert said(source, absent="negative")[1][1] == [0, 1, 1]
-    command = ["convert", str(source), str(out)]
-    assert main(command) == 0
-    assert "5 images × 3 classes, 26.67% of the labels known" in capsys.readouterr().out
-    table = read_labels(out)
-    assert table.images == ("a.jpg", "000001.png", "a-2.png", "A-3.JPG", "hidden.png")
-    assert (table.classes, table.values.tolist()) == (NAMES, VALUES)
-    for row, name in enumerate(table.images):
-        assert (out / name).read_bytes() == png(row)
-    assert sorted(os.listdir(out)) == sorted([*table.images, "metadata.jsonl"])
-    assert not list(tmp_path.glob("*.png"))
-    assert main(command) == 2
-    assert "is there already" in capsys.readouterr().err
-
-
-def test_unpacking_goes_on_and_replaces_nothing_of_others(tmp_path, capsys):
-    path, out = pictures(tmp_path / "data.parquet"), tmp_path / "out"
-    command = ["convert", str(path), str(out)]
-    out.mkdir()
-    (out / "a.jpg").write_bytes(png(0))  # broken off after the first
-    before = (out / "a.jpg").stat().st_mtime_ns
-    (out / "000001.png").write_bytes(b"a picture of mine")
-    assert main(command) == 2
-    assert "000001.png: another file is there; choose another folder" in capsys.readouterr().err
-    assert (out / "000001.png").read_bytes() == b"a picture of mine"
-    assert not (out / "metadata.jsonl").exists()
-    (out / "000001.png").unlink()
-    (out / "000001.png").symlink_to(tmp_path / "elsewhere")
-    assert main(command) == 2
-    (out / "000001.png").unlink()
-    assert main(command) == 0
-    assert (out / "a.jpg").stat().st_mtime_ns == before
-    assert len(read_labels(out)) == 5
-    assert not (tmp_path / "elsewhere").exists()
+    table = read_labels(source)
+    assert table.images == ("a.jpg", "000001", "a-2.png", "A-3.JPG", "hidden")
+    assert image_folder(source) == source
+    assert contents(table, source) == [png(row) for row in range(5)]
 
 
 HOSTILE = {
@@ -199,7 +176,7 @@ def save_all(rows):
     data.save_to_disk("one")
 
 
-def test_what_datasets_saves_is_unpacked_as_it_is(tmp_path, capsys, monkeypatch):
+def test_what_datasets_saves_is_read_as_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [[0], [1, 2], [], None, [2], [0, 1, 2]]
     for row in range(6):
@@ -210,15 +187,11 @@ def test_what_datasets_saves_is_unpacked_as_it_is(tmp_path, capsys, monkeypatch)
         values[row, classes or []] = 1
     chosen = {"saved": range(6), "data.parquet": range(6), "chosen": [4, 1], "both/train": range(6)}
     for name, expected in chosen.items():
-        out = tmp_path / "out" / name.replace(".", "-")
-        assert main(["convert", str(tmp_path / name), str(out)]) == 0, name
-        table = read_labels(out, options=ReadOptions(classes=NAMES))
+        table = read_labels(tmp_path / name, options=ReadOptions(classes=NAMES))
         assert table.values.tolist() == values[list(expected)].tolist(), name
-        assert [(out / each).read_bytes() for each in table.images] == [png(n) for n in expected]
-    assert main(["convert", str(tmp_path / "one"), str(tmp_path / "out/one")]) == 0
-    capsys.readouterr()
-    assert main(["convert", str(tmp_path / "paths.parquet"), str(tmp_path / "out/paths")]) == 0
-    assert "note: the file has paths and no pictures" in capsys.readouterr().out
+        assert contents(table, tmp_path / name) == [png(number) for number in expected]
+    with pytest.raises(InputError, match="has paths of pictures, not pictures; name their folder"):
+        list_images(tmp_path / "paths.parquet")
     assert said(tmp_path / "one") == (("cat", "dog"), [[U, 1], [1, U], [U, U]])
     with pytest.raises(InputError, match=r"one of its splits: \S+both/train, \S+both/test"):
         read_labels(tmp_path / "both")

@@ -263,11 +263,11 @@ def test_sidecars_in_every_dialect(tmp_path, dialect, name):
     put(tmp_path / "sub/a.jpg")
     put(tmp_path / "sub" / name, SIDECARS[dialect])
     assert tags(tmp_path, "sub/a.jpg") == {"kestrel", "winter"}
-    assert tags(tmp_path, "sub/a.jpg", level="all") == {"animal", "bird", "kestrel", "winter"}
-    assert tags(tmp_path, "sub/a.jpg", level=1) == {"animal", "winter"}
-    assert tags(tmp_path, "sub/a.jpg", level=2) == {"bird"}
+    assert tags(tmp_path, "sub/a.jpg", tag_level="all") == {"animal", "bird", "kestrel", "winter"}
+    assert tags(tmp_path, "sub/a.jpg", tag_level=1) == {"animal", "winter"}
+    assert tags(tmp_path, "sub/a.jpg", tag_level=2) == {"bird"}
     with pytest.raises(InputError, match="1 photo with keywords, but none of level 4"):
-        tags(tmp_path, "sub/a.jpg", level=4)
+        tags(tmp_path, "sub/a.jpg", tag_level=4)
 
 
 def test_tags_of_the_photo_and_of_its_sidecars_count_together(tmp_path):

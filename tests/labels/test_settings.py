@@ -49,8 +49,8 @@ def test_a_setting_is_written_as_it_is_read(name):
     [
         ("fsp", "did you mean 'fspl'"),
         ("sspl", "sspl:0.2"),
-        ("sspl:0", "fraction"),
-        ("sspl:1.5", "fraction"),
+        ("sspl:0", "sspl:0.2"),
+        ("sspl:1.5", "sspl:0.2"),
         ("sspl:x", "sspl:0.2"),
         ("full:1", "a form like full"),
         ("positives:0+0", "1+1"),

@@ -28,7 +28,6 @@ and a column per class. The tagger must not have been trained on these labels.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +44,7 @@ from g2netpl.commands.flags import (
 from g2netpl.commands.writing import PHOTO_TAGS, summary, write_table, written
 from g2netpl.labels import io
 from g2netpl.labels.files import each_file
-from g2netpl.labels.io import label_studio, sheets
+from g2netpl.labels.io import label_studio, sheets, tables
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import completion
@@ -169,7 +168,7 @@ def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespac
     config = trained.config
     first, *more = map(Path, each_file(config.labels))
     formats = (None, "csv", "tags", "xlsx", "parquet")
-    if more or config.format not in formats or not sheets.is_sheet(first):
+    if more or config.format not in formats or not tables.can_read(first):
         return []
     target = sheets.completed_name(first, Path(flags.run))
     if flags.dry_run:
@@ -209,7 +208,7 @@ def _complete_others(flags: argparse.Namespace) -> None:
     config, classes = checked(flags), trained.classes
     same = LabelTable((), classes, np.zeros((0, len(classes))))
     single_label = config.single_label or trained.config.single_label
-    reading = replace(config.reading(), single_label=single_label)
+    reading = config.reading().model_copy(update={"single_label": single_label})
     table = io.read_matching(flags.labels, same, config.format, reading)
     level: ConfidentThresholds | float | None = flags.confidence
     if flags.confidence is not None:

@@ -13,25 +13,15 @@ unless --contradictions decides. Other commands join files too: train --labels a
 the images), positives:2+1 (positives + negatives per image), known:0.1 (every label with this
 probability), biased:frequency, full, own; fspl@spml and positives:1+1@spml are the masks of the
 SPML benchmark.
-
-A data set that contains its pictures is unpacked into a folder, with the labels in metadata.jsonl;
-if this was interrupted, the same command resumes.
 """
 
 import argparse
 
 from g2netpl.commands.flags import add_config_flags, add_overwrite_flag, checked
-from g2netpl.commands.writing import (
-    PHOTO_TAGS,
-    add_writing_flags,
-    check_target,
-    summary,
-    write_table,
-    written,
-)
+from g2netpl.commands.writing import add_writing_flags, summary, write_table, written
 from g2netpl.labels.class_warnings import similar_names_note
-from g2netpl.labels.files import READ_BY
-from g2netpl.labels.io import read_labels, unpack
+from g2netpl.labels.io import read_labels
+from g2netpl.labels.io.options import ReadKeys
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.utils.console import Console
 
@@ -39,24 +29,22 @@ from g2netpl.utils.console import Console
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("sources", nargs="+", metavar="SOURCE", help="label files or folders to read")
-    add("target", metavar="TARGET", help="label file to write, or folder to unpack")
+    add("target", metavar="TARGET", help="label file to write")
     add_writing_flags(parser, "the target")
     add_overwrite_flag(parser)
-    keys = ("setting", "seed", "images", *READ_BY, "single_label", "contradictions")
-    add_config_flags(parser, keys, seed="seed of the hidden labels (default: 0)")
+    keys = ("setting", "seed", "images", "format", "classes", "aliases", "single_label")
+    add_config_flags(
+        parser, (*keys, *ReadKeys.model_fields), seed="seed of the hidden labels (default: 0)"
+    )
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Read, hide labels, unpack if pictures are inside, and write."""
+    """Read, hide labels and write."""
     console, config, sources = Console(), checked(flags), flags.sources
     read = read_labels(sources, config.format, config.reading())
     setting = Setting.parse(config.setting)
     seed = SPML_SEED if setting.spml_compatible else config.seed
     table = observe(read, setting, seed)
-    if flags.to != PHOTO_TAGS and not flags.dry_run and len(sources) == 1:
-        check_target(flags.target, None, flags.overwrite, sources)
-        where = (sources[0], config.format, flags.target, flags.to)
-        table = unpack(table, *where, flags.overwrite)
     notes = write_table(table, flags.target, flags, sources)
     if setting.kind != "own":
         console.print(

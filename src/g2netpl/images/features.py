@@ -158,14 +158,13 @@ def read_features(folder: str | Path) -> FeatureFolder:
     folder = Path(folder)
     meta = _Arrays(folder / "meta.npz")
     classes = meta.names("classes")
-    scale = meta.numbers("scale", 1) if "scale" in meta.arrays else None
+    scale = meta.numbers("scale", 1) if "scale" in meta else None
     train = _read_split(folder / "train.npz", classes, scale)
     width, classifier = train[0].shape[1], None
     if (folder / CLASSIFIER).is_file():
         head = _Arrays(folder / CLASSIFIER)
         classifier = weight, bias = head.numbers("weight", 2), head.numbers("bias", 1)
-        if weight.shape != (len(bias), width):
-            head.reject("weight", f"({len(bias)}, {width})", weight.shape)
+        head.check("weight", weight.shape == (len(bias), width), f"({len(bias)}, {width})")
     if not (folder / "test.npz").is_file():
         return FeatureFolder(*train, classifier=classifier)
     test = _read_split(folder / "test.npz", classes, scale)
@@ -179,65 +178,63 @@ def _read_split(
 ) -> tuple[Features, LabelTable]:
     content = _Arrays(path)
     features, labels = content.numbers("features", 2, scale), content.numbers("labels", 2)
-    if len(features) != len(labels):
-        content.reject("labels", f"({len(features)}, L)", labels.shape)
-    content.arrays.setdefault("images", np.arange(len(features)))
-    groups = content.names("groups") if "groups" in content.arrays else None
+    content.check("labels", len(features) == len(labels), f"({len(features)}, L)")
+    content.setdefault("images", np.arange(len(features)))
+    groups = content.names("groups") if "groups" in content else None
     try:
         return features, LabelTable(content.names("images"), classes, labels, groups=groups)
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
 
 
-class _Arrays:
+class _Arrays(dict[str, npt.NDArray[Any]]):
     """The arrays of an .npz file; every mistake in one is an `InputError` with its place."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise InputError(f"{path}: no such file (a features folder has train.npz and meta.npz)")
         try:
-            self.path, self.arrays = path, read_npz(path)
+            super().__init__(read_npz(path))
         except ValueError as problem:
             raise InputError(f"{path}: not a readable .npz file ({problem})") from None
+        self.path = path
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise InputError(f"{self.path}: array {name!r} is missing (found: {', '.join(self)})")
+
+    def check(self, name: str, is_valid: bool, expected: str) -> None:
+        """Report an array that is not as expected."""
+        if not is_valid:
+            got = f"{self[name].dtype} {self[name].shape}"
+            raise InputError(f"{self.path}: {name}: expected {expected}, got {got}")
 
     def numbers(self, name: str, dimensions: int, scale: Features | None = None) -> Features:
         """An array of finite numbers, multiplied by the scale of each column."""
-        given = self._find(name)
-        if given.dtype.kind not in "biuf" or given.ndim != dimensions or not given.size:
-            self.reject(name, f"numbers in {dimensions} dimensions", f"{given.dtype} {given.shape}")
-        if scale is not None and scale.shape != given.shape[1:]:
-            self.reject(name, f"{len(scale)} columns, as in the scale of meta.npz", given.shape)
+        given = self[name]
+        is_array = given.dtype.kind in "biuf" and given.ndim == dimensions and given.size > 0
+        self.check(name, is_array, f"numbers in {dimensions} dimensions")
+        if scale is not None:
+            fits = scale.shape == given.shape[1:]
+            self.check(name, fits, f"{len(scale)} columns, as in the scale of meta.npz")
         with np.errstate(over="ignore", invalid="ignore"):
             values: Features = given.astype(np.float32)
             values *= 1 if scale is None else scale
-        finite = np.isfinite(values)
-        if not finite.all():
-            place = np.unravel_index(np.argmin(finite), values.shape)
-            where = f"{name}: row {', column '.join(map(str, place))}"
-            self.reject(where, "a finite number", values[place])
+        for place in np.argwhere(~np.isfinite(values))[:1].tolist():
+            where = f"row {', column '.join(map(str, place))}"
+            got = f"expected a finite number, got {values[tuple(place)]}"
+            raise InputError(f"{self.path}: {name}: {where}: {got}")
         return values
 
     def names(self, name: str) -> tuple[str, ...]:
         """An array of texts, or of whole numbers as texts."""
-        given = self._find(name)
-        if given.ndim != 1 or given.dtype.kind not in "USiu":
-            self.reject(name, "a list of names", f"{given.dtype} {given.shape}")
+        given = self[name]
+        self.check(name, given.ndim == 1 and given.dtype.kind in "USiu", "a list of names")
         try:
             names: list[str] = given.astype(str).tolist()
             "".join(names).encode()
         except ValueError:  # a damaged file may hold numbers that are not characters
-            self.reject(name, "names", "something that is not text")
+            raise InputError(f"{self.path}: {name}: expected text") from None
         return tuple(names)
-
-    def _find(self, name: str) -> npt.NDArray[Any]:
-        if name not in self.arrays:
-            found = ", ".join(self.arrays)
-            raise InputError(f"{self.path}: array {name!r} is missing (found: {found})")
-        return self.arrays[name]
-
-    def reject(self, place: str, expected: str, got: object) -> NoReturn:
-        """Report a mistake."""
-        raise InputError(f"{self.path}: {place}: expected {expected}, got {got}")
 
 
 def write_features(folder: str | Path, features: FeatureFolder) -> None:

@@ -1,11 +1,10 @@
 """What is odd about the classes of a table, though nothing in it is wrong: each in one line.
 
-Classes may be one, written in several ways: `Cow` and `cow`, or a typo in a few tags.
+Classes may be one, written in several ways: `Cow` and `cow`.
 """
 
 import re
 from collections import defaultdict
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from g2netpl.labels.names import normalize_name
@@ -16,8 +15,6 @@ _NO_CLASS = (  # words for nothing
     *("none", "nothing", "null", "nil", "nan", "na", "n/a", "n.a.", "-", "--", "–", "—", "?"),
     *("keine", "keins", "nichts", "aucun", "aucune", "rien", "nada", "ninguno", "nessuno"),
 )
-_RARE, _TIMES = 3, 10  # positives of a likely typo; how much more frequent the right name is
-_SIMILAR = 0.85  # of difflib: one letter more or fewer in 4, or another one in 7
 _NAMED = 3  # in a note
 _ENOUGH = 20  # labelled images of one positive, so that it is no coincidence
 _HINT = "if they are one class, join them by --set aliases=FILE with the line"
@@ -34,38 +31,18 @@ class SimilarNames(NamedTuple):
 
 
 def similar_class_names(table: LabelTable) -> list[SimilarNames]:
-    """Names that only differ in case, spaces, - and _, and rare names that are likely typos."""
+    """Names that only differ in case, spaces, - and _."""
     count = dict(zip(table.classes, per_class(table.values, POSITIVE).tolist(), strict=True))
     spelt: dict[str, list[str]] = defaultdict(list)
     for name in table.classes:
         spelt[re.sub("[ _-]", "", normalize_name(name).casefold())].append(name)
-    total = {word: sum(count[name] for name in names) for word, names in spelt.items()}
-    usual = {word: max(names, key=count.__getitem__) for word, names in spelt.items()}
-    typos: dict[str, str] = {}  # a frequent word for rare ones of the same first letter and digits
-    for rare in (word for word, positives in total.items() if 1 <= positives <= _RARE):
-        often = [
-            word
-            for word, positives in total.items()
-            if positives >= _TIMES * total[rare] and _form(word) == _form(rare)
-        ]
-        if near := get_close_matches(rare, often, 1, _SIMILAR):
-            typos[rare] = near[0]
     found = []
-    for word, names in spelt.items():
+    for names in spelt.values():
         if len(names) > 1:
-            kept = usual[typos.get(word, word)]
+            kept = max(names, key=count.__getitem__)
             other = next(name for name in names if name != kept)
             found.append(SimilarNames(" and ".join(map(repr, names)), f"{other} = {kept}"))
-    for pair in typos.items():
-        rare, kept = (usual[word] for word in pair)
-        both = " and ".join(f"{name!r} ({counted(count[name], 'image')})" for name in (rare, kept))
-        found.append(SimilarNames(both, f"{rare} = {kept}"))
     return found
-
-
-def _form(word: str) -> tuple[str, str]:
-    """What a typo seldom changes: the first letter and the digits."""
-    return word[:1], re.sub(r"\D", "", word)
 
 
 def similar_names_note(table: LabelTable) -> list[str]:

@@ -14,11 +14,6 @@ from g2netpl.utils.image_refs import is_address
 from g2netpl.utils.stores import object_at
 
 Files = str | tuple[str, ...]  # of several, in the order of the user
-READ_BY = (  # keys of a configuration that say how a file of others is to be read
-    *("format", "absent", "separator", "classes", "aliases"),
-    *("image_column", "tags_column", "ignore_columns", "encoding", "tag_level"),
-    "minus_one",
-)
 
 
 def each_file(files: str | Path | Sequence[str | Path]) -> tuple[str, ...]:

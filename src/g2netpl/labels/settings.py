@@ -12,7 +12,6 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from g2netpl.labels import masks
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 from g2netpl.utils.errors import InputError, did_you_mean
 
-Kind = Literal["full", "fspl", "sspl", "positives", "known", "biased", "own"]
 _FORMS = {  # an example of each
     **{"full": "full", "own": "own", "fspl": "fspl", "sspl": "sspl:0.2", "known": "known:0.2"},
     **{"positives": "positives:1+1", "biased": "biased:frequency"},
@@ -32,47 +30,36 @@ SPML_SEED = 1200
 class Setting:
     """One way of observing. Build it from its name: `Setting.parse("sspl:0.2")`."""
 
-    kind: Kind
+    kind: str
     fraction: float = 1.0
     positives: int = 1
     negatives: int = 0
     spml_compatible: bool = False
 
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise InputError(f"setting {self.kind!r}: {did_you_mean(self.kind, get_args(Kind))}")
-        if not 0 < self.fraction <= 1:
-            message = f"fraction must be in (0, 1], got {self.fraction}"
-            raise InputError(f"setting {self.kind}: {message}")
-        if min(self.positives, self.negatives) < 0 or self.positives + self.negatives == 0:
-            message = "expected counts like 1+1 (positives + negatives), got "
-            message += f"{self.positives}+{self.negatives}"
-            raise InputError(f"setting {self.kind}: {message}")
-        if self.spml_compatible and self.kind not in ("fspl", "positives"):
-            raise InputError(f"setting {self.kind}: SPML's masks exist for fspl and positives only")
-
     @classmethod
     def parse(cls, text: str) -> "Setting":
         """Read a name such as `fspl`, `sspl:0.2`, `positives:1+1`, `known:0.1`, `fspl@spml`."""
-        body, _, suffix = text.strip().partition("@")
+        body, at, suffix = text.strip().partition("@")
         kind, _, argument = body.partition(":")
-        if suffix not in ("", "spml"):
-            raise InputError(f"setting {text!r}: after @ only 'spml' is known, got {suffix!r}")
         if kind not in _FORMS:
             raise InputError(f"unknown setting {text!r} ({did_you_mean(kind, _FORMS)})")
-        value: dict[str, Any] = {}
+        fraction, positives, negatives = 1.0, 1, 0
         try:
             if kind == "positives":
-                positives, _, negatives = argument.partition("+")
-                value = {"positives": int(positives), "negatives": int(negatives or 0)}
+                first, _, second = argument.partition("+")
+                positives, negatives = int(first), int(second or 0)
+                is_valid = min(positives, negatives) >= 0 < positives + negatives
             elif kind in ("sspl", "known"):
-                value = {"fraction": float(argument)}
-            elif body != _FORMS[kind]:
-                raise ValueError
+                fraction = float(argument)
+                is_valid = 0 < fraction <= 1
+            else:
+                is_valid = body == _FORMS[kind]
         except ValueError:
-            message = f"expected a form like {_FORMS[kind]}"
-            raise InputError(f"setting {text!r}: {message}") from None
-        return cls(kind, spml_compatible=suffix == "spml", **value)  # type: ignore[arg-type]
+            is_valid = False
+        if not is_valid or (at and (suffix != "spml" or kind not in ("fspl", "positives"))):
+            forms = f"{_FORMS[kind]}, with @spml only for fspl and positives"
+            raise InputError(f"setting {text!r}: expected a form like {forms}")
+        return cls(kind, fraction, positives, negatives, bool(at))
 
     def __str__(self) -> str:
         value = ""
@@ -103,17 +90,15 @@ def observe(table: LabelTable, setting: Setting, seed: int) -> LabelTable:
             )
         return table
     if setting.spml_compatible:
-        positives, negatives = (
-            (1, 0) if setting.kind == "fspl" else (setting.positives, setting.negatives)
-        )
-        return table.with_values(masks.spml_masks(table.values, positives, negatives, seed))
+        counts = setting.positives, setting.negatives
+        return table.with_values(masks.spml_masks(table.values, *counts, seed))
     # one stream of random numbers per kind: sspl:0.2 of a seed is a part of fspl of that seed
     random = np.random.default_rng([seed, 0x6F62])
     if setting.kind == "known":
         return table.with_values(masks.mask_uniform(table.values, setting.fraction, random))
     if setting.kind == "positives":
-        counts = {POSITIVE: setting.positives, NEGATIVE: setting.negatives}
-        return table.with_values(masks.mask_k_per_image(table.values, counts, random))
+        by_sign = {POSITIVE: setting.positives, NEGATIVE: setting.negatives}
+        return table.with_values(masks.mask_k_per_image(table.values, by_sign, random))
     often = per_class(table.values, POSITIVE) if setting.kind == "biased" else None
     chosen = masks.mask_single_positive(table.values, often, random)
     if setting.kind == "sspl":

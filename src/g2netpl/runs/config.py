@@ -2,21 +2,20 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from g2netpl.labels.files import Files
 from g2netpl.labels.io import FORMATS, ReadOptions, read_aliases, read_classes
-from g2netpl.labels.io.options import Absent, Contradictions
-from g2netpl.runs.train_config import PRIORS, PathText, TrainConfig, key, path_text
+from g2netpl.labels.io.options import ReadKeys
+from g2netpl.runs.train_config import PRIORS, PathText, TrainConfig, path_text
 from g2netpl.utils.console import quoted
 from g2netpl.utils.errors import InputError, did_you_mean
 from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
-from g2netpl.utils.options import Options, none_from_text
+from g2netpl.utils.options import key, none_from_text
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
@@ -27,7 +26,7 @@ PATHS = SEVERAL | {
 }
 
 
-class DataConfig(Options):
+class DataConfig(ReadKeys):
     """Where labels and images are, and how label files are read."""
 
     labels: Files = key(..., "label file of the training images, or a folder; may be repeated")
@@ -40,21 +39,8 @@ class DataConfig(Options):
     )
     missing: Literal["refuse", "leave-out"] = key("refuse", "listed images that do not exist")
     format: str | None = key(None, "format of the label files (default: recognised)")
-    absent: Absent | None = key(None, "meaning of unlisted labels (default: that of the format)")
-    separator: str | None = key(
-        None, "characters that separate tags, such as ';,' (default: ';' or '|')", min_length=1
-    )
     classes: PathText | None = key(None, "file with the allowed classes, one per line")
     aliases: PathText | None = key(None, "file with names of classes, one a line: automobile = car")
-    contradictions: Contradictions = key("refuse", "labels that are 1 in one file and 0 in another")
-    image_column: str | None = key(None, "column of image names (default: recognised)")
-    tags_column: tuple[str, ...] = key((), "columns of tags, such as keywords (default: by name)")
-    ignore_columns: tuple[str, ...] = key((), "columns to leave out, separated by commas")
-    minus_one: Absent | None = key(None, "meaning of -1 in a class column (default: rejected)")
-    encoding: str | None = key(None, "encoding of CSV files, such as cp1252 (default: UTF-8)")
-    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = key(
-        None, "class of a tag such as animal|bird|kestrel: leaf, all, or a number (default: leaf)"
-    )
     test_labels: Files | None = key(None, "label file of the test images; may be repeated")
     test_images: PathText | None = key(None, "folder of the test images (default: --images)")
     overlap: Literal["refuse", "allow"] = key("refuse", "test images that are also trained on")
@@ -82,19 +68,6 @@ class DataConfig(Options):
         if value is not None and value not in FORMATS:
             raise ValueError(f"must be a known format ({did_you_mean(value, FORMATS)})")
         return value
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, value: str | None) -> str | None:
-        try:
-            "".encode(value or "utf-8")
-        except LookupError:
-            raise ValueError("must be an encoding of text, such as cp1252 or utf-16-le") from None
-        return value
-
-    _columns = field_validator("tags_column", "ignore_columns", mode="before")(
-        lambda value: (value,) if isinstance(value, str) else value or ()
-    )
 
 
 class RunConfig(DataConfig, TrainConfig):
@@ -124,16 +97,15 @@ class RunConfig(DataConfig, TrainConfig):
 
     def reading(self, images: str | None = None) -> ReadOptions:
         """How label files are read; their images may be in a folder of their own."""
-        names = {field.name for field in fields(ReadOptions)} & type(self).model_fields.keys()
         images = images or self.images
-        changed = {
-            "classes": None if self.classes is None else read_classes(self.classes),
-            "aliases": None if self.aliases is None else read_aliases(self.aliases),
-            "level": self.tag_level or "leaf",
-            "one_folder": images is not None,
-            "images": images,
-        }
-        return ReadOptions(**{name: getattr(self, name) for name in names} | changed)
+        return ReadOptions(
+            **{name: getattr(self, name) for name in ReadKeys.model_fields},
+            classes=None if self.classes is None else read_classes(self.classes),
+            aliases={} if self.aliases is None else read_aliases(self.aliases),
+            one_folder=images is not None,
+            single_label=self.single_label,
+            images=images,
+        )
 
 
 def is_path(key: str, value: object) -> bool:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from g2netpl.images.transforms import Augment
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.thresholds import parse_rule
-from g2netpl.utils.options import Options, none_from_text
+from g2netpl.utils.options import Options, key, none_from_text
 from g2netpl.utils.stores import check_secrets
 
 PRIORS = ("auto", "names", "none")  # what `prior` may say instead of a file
@@ -18,11 +18,6 @@ USUAL_EPOCHS, LINEAR_STEPS = 10, 500  # at least so many steps for a head with r
 PhaseMode = Literal["full", "partial", "linear"]  # trained: everything, upper blocks, the head
 Mode = Literal[PhaseMode, "lp-ft"]
 AskedMode = Literal[Mode, "auto"]
-
-
-def key(default: Any, description: str, **limits: Any) -> Any:
-    """A key of the configuration with its default (`...`: none), description and limits."""
-    return Field(default=default, description=description, **limits)
 
 
 def path_text(value: object) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from g2netpl.utils.errors import InputError, did_you_mean
 
@@ -35,6 +35,11 @@ class Options(BaseModel):
             return cls(**values)
         except InputError as problem:
             raise InputError(f"{where}: {problem}") from None
+
+
+def key(default: Any, description: str, **limits: Any) -> Any:
+    """A key of a configuration with its default (`...`: none), description and limits."""
+    return Field(default=default, description=description, **limits)
 
 
 def parse_record(kind: type[Record], text: str | bytes, where: str) -> Record:

@@ -15,7 +15,6 @@ from g2netpl.labels.io.label_files import image_folder as image_folder
 from g2netpl.labels.io.label_files import image_folders as image_folders
 from g2netpl.labels.io.label_files import read_labels as read_labels
 from g2netpl.labels.io.label_files import read_matching as read_matching
-from g2netpl.labels.io.label_files import unpack as unpack
 from g2netpl.labels.io.label_files import write_labels as write_labels
 from g2netpl.labels.io.options import ReadOptions as ReadOptions
 from g2netpl.labels.io.options import read_aliases as read_aliases

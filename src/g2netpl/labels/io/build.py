@@ -6,6 +6,7 @@ as positive and another as negative is an issue.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
     UNOBSERVED,
+    IndexArray,
     LabelMatrix,
     LabelTable,
     check_size,
@@ -31,12 +33,11 @@ from g2netpl.labels.table import (
 from g2netpl.utils.errors import InputError, counted, listed
 
 Where = Callable[[int], str]  # the place of a row, in words
-LABELS = ["row", "name", "sign"]  # columns of a frame of labels
 
 
 def long_table(
     images: Sequence[str],
-    labels: pd.DataFrame,
+    labels: pd.DataFrame | Iterable[tuple[int, str, int]],
     where: Where,
     issues: Issues,
     classes: Sequence[str] | None,
@@ -45,11 +46,11 @@ def long_table(
 ) -> LabelTable:
     """The table of a file that names labels; raises its issues.
 
-    `images` are plain names, one per row of the file; `labels` has the columns `row`, `name` (of a
-    class) and `sign`. The table has the given classes in their order, or else those that it names,
-    sorted.
+    `images` are plain names, one per row of the file; a label has a row, the name of a class and a
+    sign. The table has the given classes in their order, or else those that it names, sorted.
     """
     issues.add_names(images, where)
+    labels = pd.DataFrame(labels, columns=["row", "name", "sign"])
     row = labels["row"].to_numpy(np.int64)
     codes, unique = pd.factorize(labels["name"])
     names = [normalize_name(str(name)) for name in unique]
@@ -67,20 +68,14 @@ def long_table(
     if not known:
         issues.raise_any()
         raise InputError("no label at all; expected at least one image with a class")
-    number, unique = pd.factorize(np.asarray(images, dtype=object))
-    check_size(len(unique), len(known))
     column = np.array([*places, -1])[codes]
-    values = np.full((len(unique), len(known)), UNOBSERVED, dtype=np.int8)
-    signs = labels["sign"].to_numpy()
-    for sign in (NEGATIVE, POSITIVE):  # a label with both signs is positive, and an issue
-        chosen = (signs == sign) & (column >= 0)
-        values[number[row[chosen]], column[chosen]] = sign
-    negative = np.flatnonzero((signs == NEGATIVE) & (column >= 0))
-    clash = negative[values[number[row[negative]], column[negative]] == POSITIVE]
-    add_contradictions(issues, where, images, known, row[clash], column[clash])
+    is_known = column >= 0
+    names = pd.factorize(np.asarray(images, dtype=object))
+    cells = row[is_known], column[is_known], labels["sign"].to_numpy()[is_known]
+    values = _united(names, known, cells, where, issues)
     issues.raise_any()
     values[values == UNOBSERVED] = absent
-    return LabelTable(unique.tolist(), known, values, notes)
+    return LabelTable(names[1].tolist(), known, values, notes)
 
 
 def wide_table(
@@ -93,32 +88,38 @@ def wide_table(
 ) -> LabelTable:
     """The table of a file with a column per class; raises its issues."""
     issues.add_names(images, where)
-    number, unique = pd.factorize(np.asarray(images, dtype=object))
-    if len(unique) < len(images):
-        united = np.full((len(unique), len(classes)), UNOBSERVED, dtype=np.int8)
-        np.maximum.at(united, number, values)
-        clash = np.nonzero((values == NEGATIVE) & (united[number] == POSITIVE))
-        add_contradictions(issues, where, images, classes, *clash)
-        notes = [*notes, *united_note(len(images) - len(unique))]
-        images, values = unique.tolist(), united
+    names = pd.factorize(np.asarray(images, dtype=object))
+    if len(names[1]) < len(images):
+        rows, columns = np.nonzero(values != UNOBSERVED)
+        values = _united(names, classes, (rows, columns, values[rows, columns]), where, issues)
+        notes = [*notes, *united_note(len(images) - len(names[1]))]
     issues.sort(key=lambda issue: int(issue.row or 0))
     issues.raise_any()
-    return LabelTable(images, classes, values, notes)
+    return LabelTable(names[1].tolist(), classes, values, notes)
 
 
-def add_contradictions(
-    issues: Issues,
-    where: Where,
-    images: Sequence[str],
+def _united(
+    names: tuple[IndexArray, npt.NDArray[np.object_]],
     classes: Sequence[str],
-    rows: npt.NDArray[np.integer],
-    columns: npt.NDArray[np.integer],
-) -> None:
-    """Labels that are negative here and positive elsewhere."""
-    for row, column in dict.fromkeys(zip(rows.tolist(), columns.tolist(), strict=True)):
-        name = classes[column]
-        message = f"image {images[row]!r}, class {name!r}: negative here, positive elsewhere in "
-        issues.add(where(row), "contradiction", f"{message}the file", name)
+    cells: tuple[IndexArray, IndexArray, npt.NDArray[Any]],
+    where: Where,
+    issues: Issues,
+) -> LabelMatrix:
+    """What all rows say about each image; a label with both signs is positive, and an issue.
+
+    `names` are the number of each row's image and the images, `cells` rows, columns and labels.
+    """
+    (numbers, images), (rows, columns, signs) = names, cells
+    check_size(len(images), len(classes))
+    values = np.full((len(images), len(classes)), UNOBSERVED, dtype=np.int8)
+    for sign in (NEGATIVE, POSITIVE):
+        values[numbers[rows[signs == sign]], columns[signs == sign]] = sign
+    clash = (signs == NEGATIVE) & (values[numbers[rows], columns] == POSITIVE)
+    for row, column in dict.fromkeys(map(tuple, np.column_stack([rows, columns])[clash].tolist())):
+        image, name = images[numbers[row]], classes[column]
+        message = f"image {image!r}, class {name!r}: negative here, positive elsewhere in the file"
+        issues.add(where(row), "contradiction", message, name)
+    return values
 
 
 def united_note(rows: int) -> list[str]:

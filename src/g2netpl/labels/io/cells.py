@@ -21,13 +21,10 @@ _ITEM = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 def split_cells(cells: Sequence[str], separator: str) -> tuple[IndexArray, IndexArray, list[str]]:
     """The tags of a whole column: their rows, their numbers, and the different tags by number.
 
-    A cell is a list written as text, or has parts between separators and line breaks. Of a
-    separator like `;,` each mark separates; anything else separates as a whole (`::`, ` and `).
+    A cell is a list written as text, or has parts between separators and line breaks.
     """
     texts = parts = pc.utf8_trim_whitespace(pa.array(cells, pa.large_string()))
-    marks = set(separator.strip(" "))
-    is_set = len(marks) > 1 and marks <= set(MARKS)
-    for mark in (*(marks if is_set else [separator]), "\n", "\r"):
+    for mark in (*each_mark(separator), "\n", "\r"):
         parts = pc.replace_substring(parts, mark, _SPLIT)
     may_be_lists = texts.filter(pc.match_substring_regex(texts, r"^[\[({]")).unique().to_pylist()
     lists = {text: items for text in may_be_lists if (items := _list_items(text)) is not None}
@@ -41,6 +38,12 @@ def split_cells(cells: Sequence[str], separator: str) -> tuple[IndexArray, Index
     ids, tags = np.asarray(coded.indices), coded.dictionary.to_pylist()
     kept = np.array([bool(tag) for tag in tags], dtype=bool)[ids]
     return rows[kept], ids[kept], tags
+
+
+def each_mark(separator: str) -> list[str]:
+    """What separates tags: the characters of `;,`, or a text such as `::` as a whole."""
+    marks = separator.strip(" ")
+    return [*marks] if len({*marks}) > 1 and {*marks} <= {*MARKS} else [separator]
 
 
 def cell_tags(cell: str, separator: str) -> list[str]:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from pydantic import BaseModel, Field
 
-from g2netpl.labels.io.build import LABELS, long_table
+from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.issues import Issues, beginning, read_json
 from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.names import normalize_name, plain_names
@@ -94,8 +93,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     absent = options.absent_value("unobserved" if is_federated else "negative")
     names = plain_names(image.file_name or image.coco_url.rpartition("/")[2] for image in images)
     where = [f"{path}: image {image.id}" for image in images].__getitem__
-    frame = pd.DataFrame(labels, columns=LABELS)
-    table = long_table(names, frame, where, issues, classes, absent)
+    table = long_table(names, labels, where, issues, classes, absent)
     if absent != NEGATIVE:
         return table
     kept, notes = np.flatnonzero(per_image(table.values, POSITIVE)), []

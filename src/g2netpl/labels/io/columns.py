@@ -137,8 +137,7 @@ def _tags_places(
 ) -> tuple[int, ...]:
     """The columns of tags; none if every class has a column."""
     if options.tags_column:
-        given = options.tags_column
-        names = _names(sheet.header, (given,) if isinstance(given, str) else given)
+        names = _names(sheet.header, options.tags_column)
         return tuple(dict.fromkeys(_named(sheet, name, "--tags-column") for name in names))
     if places[0] == image and is_tag_header([sheet.header[place] for place in places]):
         return (others[0],)

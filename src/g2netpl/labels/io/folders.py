@@ -8,7 +8,6 @@ the folder itself are unlabelled, and not listed.
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -68,9 +67,6 @@ def write(table: LabelTable, path: Path) -> list[str]:
     others = [name for name in _METADATA if name != file.name and (file.parent / name).is_file()]
     if others:
         raise InputError(f"{file.parent}: {others[0]} is there; two metadata files cannot be read")
-    for name in table.classes:
-        if name != name.strip():
-            raise InputError(f"{path}: class {name!r} begins or ends with a space")
     file.parent.mkdir(parents=True, exist_ok=True)
     columns = {
         "file_name": table.images,
@@ -99,8 +95,8 @@ def _read_lines(path: Path, options: ReadOptions) -> LabelTable:
     names = dict.fromkeys(name for row in rows for name in row)
     plain = [name for name in names if not any(isinstance(row.get(name), dict) for row in rows)]
     frame = pd.DataFrame({name: [row.get(name) for row in rows] for name in plain}, dtype=object)
-    tags = next((name for name in TAG_HEADERS if name in frame), options.tags_column)
-    options = replace(options, image_column="file_name", tags_column=tags)
+    tags = tuple(name for name in TAG_HEADERS if name in frame)[:1] or options.tags_column
+    options = options.model_copy(update={"image_column": "file_name", "tags_column": tags})
     return tables.read_sheet(sheet_of_frame(frame, path, issues), options)
 
 
@@ -129,7 +125,7 @@ def _read_folders(path: Path, options: ReadOptions) -> LabelTable:
     if len(splits) > 1:
         shown = " and ".join(splits)
         notes.append(f"images of {shown} are read together; name one of these folders for a split")
-    labels = pd.DataFrame({"row": range(len(images)), "name": classes, "sign": POSITIVE})
+    labels = [(row, name, POSITIVE) for row, name in enumerate(classes)]
     where, absent = f"{path}".format, options.absent_value("unobserved")
     names, known = plain_names(images), options.classes
     return long_table(names, labels, where, Issues(), known, absent, notes)

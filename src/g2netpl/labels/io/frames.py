@@ -8,7 +8,6 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,9 @@ from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.utils.arrays import first_line
 
-TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 BOOK_ENDINGS = (".xlsx", ".xlsm", ".xltx", ".xls", ".xlsb", ".ods")
 PARQUET_ENDINGS = (".parquet", ".pq")
+ENDINGS = (".csv", ".tsv", *BOOK_ENDINGS, *PARQUET_ENDINGS)
 MINUS_ONE = -2  # a cell of -1, until it is known whether that means negative or unobserved
 _HEAD = 200  # rows that show what a column holds
 _WORDS = {  # of labels, in lower case
@@ -39,34 +38,29 @@ _DELIMITERS = ",;\t|"
 _BEFORE = re.compile(r"\r?\n|sep=([,;\t|])[ \t]*\r?\n", re.IGNORECASE)  # as only Excel writes
 _QUOTED = re.compile('"[^"]*("|$)')
 
+Rows = dict[int, list[str]]  # by line
+
 
 @dataclass
 class Sheet:
-    """The header and the cells of a table, and the place of each row in the file."""
+    """The header and the cells of a table, all of them text."""
 
     path: Path | str
     header: list[str]
-    cells: pd.DataFrame  # a column for each place of the header, 0 to width - 1
+    cells: pd.DataFrame  # columns 0 to width - 1; the index is the line or row in the file
     issues: Issues
-    places: Sequence[int]  # of the rows: their lines, or indices
     line: int | None = None  # of the header; None if rows are counted from 0, as in Parquet
     delimiter: str | None = None  # of a text file
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        names = [normalize_name(str(name).strip()) for name in self.header]
-        while names and not names[-1]:
-            names.pop()
-        self.header = names
-        empty = np.arange(len(self.cells))
-        for place in self.cells:  # rows that hold nothing are left out
-            cells = self.cells[place].iloc[empty]
-            empty = empty[np.asarray(cells.isna() | (cells == ""), dtype=bool)]
-            if not len(empty):
-                return
-        kept = np.setdiff1d(np.arange(len(self.cells)), empty)
-        self.cells = self.cells.iloc[kept]
-        self.places = np.asarray(self.places)[kept].tolist()
+        self.header = [normalize_name(name.strip()) for name in self.header]
+        while self.header and not self.header[-1]:
+            self.header.pop()
+        if self.header:  # rows that hold nothing are left out
+            blank = self.cells[self.cells[0] == ""]
+            blank = blank[(blank == "").all(axis=1)]
+            self.cells = self.cells.drop(index=blank.index) if len(blank) else self.cells
 
     @property
     def header_place(self) -> str:
@@ -80,16 +74,17 @@ class Sheet:
 
     def where(self, row: int) -> str:
         """The place of a row of `cells`, in words."""
-        return f"{self.path}{': row ' if self.line is None else ':'}{self.places[row]}"
+        return f"{self.path}{': row ' if self.line is None else ':'}{self.cells.index[row]}"
 
     def head(self, place: int) -> list[str]:
         """The first cells of a column that are not empty."""
-        texts = (cell_text(cell).strip() for cell in self.cells[place].iloc[:_HEAD])
+        texts = (cell.strip() for cell in self.cells[place].iloc[:_HEAD])
         return [text for text in texts if text]
 
     def texts(self, place: int) -> list[str]:
-        """A column as text."""
-        return [cell_text(cell) for cell in self.cells[place].tolist()]
+        """The cells of a column."""
+        cells: list[str] = self.cells[place].to_numpy(object).tolist()
+        return cells
 
 
 def label_of(cell: str) -> int | None:
@@ -136,40 +131,37 @@ def delimiter_of(header: str) -> str:
     return max(_DELIMITERS, key=_QUOTED.sub("", header).count)
 
 
-def read_rows(
-    path: Path, text: str, delimiter: str, before: int, issues: Issues
-) -> tuple[list[list[str]], list[int]]:
-    """The rows of CSV, and the line at which each begins; `before` lines are before the text."""
+def read_rows(path: Path, text: str, delimiter: str, line: int, issues: Issues) -> Rows:
+    """The rows of CSV by the line at which each begins; `line` is the first."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-    rows, lines, line = [], [], before + 1
+    rows, at = Rows(), line
     try:
         for row in reader:
-            rows.append(row)
-            lines.append(line)
-            line = before + 1 + reader.line_num
+            rows[at], at = row, line + reader.line_num
     except csv.Error as problem:
         is_open = str(problem) == "unexpected end of data"
         message = "a quote is opened in this row and never closed" if is_open else str(problem)
-        issues.stop(f"{path}:{line}", "broken row", message)
-    return rows, lines
+        issues.stop(f"{path}:{at}", "broken row", message)
+    return rows
 
 
 def _open_text(path: Path, issues: Issues, encoding: str | None) -> Sheet:
     text = read_text(path, issues, encoding)
     if "\r" in text and ('"' not in text or "\n" not in text):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    start, before, mark = 0, 0, None
+    start, mark = 0, None
     while found := _BEFORE.match(text, start):
-        start, before, mark = found.end(), before + 1, found[1] or mark
+        start, mark = found.end(), found[1] or mark
+    line = 1 + text.count("\n", 0, start)
     text = text[start:]
-    mark = mark or delimiter_of(text.partition("\n")[0])
     first, _, rest = text.partition("\n")
+    mark = mark or delimiter_of(first)
     header = first.split(mark)
     frame = None if '"' in text else _parsed(rest, mark, len(header))
     if frame is not None:
-        lines = range(before + 2, before + 2 + len(frame))
-        return Sheet(path, header, frame, issues, lines, before + 1, mark)
-    return _rectangle(path, *read_rows(path, text, mark, before, issues), issues, mark)
+        frame.index += line + 1
+        return Sheet(path, header, frame, issues, line, mark)
+    return _rectangle(path, read_rows(path, text, mark, line, issues), issues, mark)
 
 
 def _parsed(text: str, mark: str, width: int) -> pd.DataFrame | None:
@@ -190,28 +182,22 @@ def _parsed(text: str, mark: str, width: int) -> pd.DataFrame | None:
         return None
 
 
-def _rectangle(
-    path: Path,
-    rows: Sequence[list[str]],
-    places: Sequence[int],
-    issues: Issues,
-    mark: str | None = None,
-) -> Sheet:
-    """The header and the rows with as many cells; other rows are issues."""
-    header = rows[0] if rows else []
+def _rectangle(path: Path, rows: Rows, issues: Issues, mark: str | None = None) -> Sheet:
+    """The header and the rows with as many cells, by their lines; other rows are issues."""
+    line = next(iter(rows), 1)
+    header = rows.pop(line, [])
     while header and not header[-1].strip():
         header.pop()
-    width, kept, kept_places = len(header), [], []
-    for place, row in zip(places[1:], rows[1:], strict=True):
-        if len(row) == width or (len(row) > width and not any(map(str.strip, row[width:]))):
-            kept.append(row[:width])
-            kept_places.append(place)
+    width, kept = len(header), Rows()
+    for place, row in rows.items():
+        if len(row) >= width and not any(map(str.strip, row[width:])):
+            kept[place] = row[:width]
         elif any(map(str.strip, row)):
             message = f"expected {width} cells as in the header, got {len(row)}"
             hint = "; separate tags by ';' or '|'" if mark == "," else ""
             issues.add(f"{path}:{place}", "number of cells", message + hint)
-    frame = pd.DataFrame(kept, columns=range(width), dtype=object)
-    return Sheet(path, header, frame, issues, kept_places, (places or [1])[0], mark)
+    frame = pd.DataFrame([*kept.values()], [*kept], range(width), dtype=object)
+    return Sheet(path, header, frame, issues, line, mark)
 
 
 # workbooks, Parquet and data frames
@@ -219,25 +205,28 @@ def _rectangle(
 
 def _open_book(path: Path, issues: Issues) -> Sheet:
     """The first visible sheet of a workbook; merged cells hold the text of the first."""
-    content = read_bytes(path)
+    file = io.BytesIO(read_bytes(path))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            book = pd.ExcelFile(io.BytesIO(content), engine="calamine").book
+            book = pd.ExcelFile(file, engine="calamine").book
         about = zip(book.sheet_names, book.sheets_metadata, strict=True)
         names = [name for name, sheet in about if str(sheet.visible).endswith("Visible")]
         page = book.get_sheet_by_name(names[0])
         merged = page.merged_cell_ranges or []
-        rows = [[cell_text(cell) for cell in row] for row in page.to_python(skip_empty_area=False)]
+        content = page.to_python(skip_empty_area=False)
+        rows = {line: [*map(cell_text, row)] for line, row in enumerate(content, start=1)}
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as problem:  # a damaged file can say anything, and Rust may panic
         issues.stop(str(path), "workbook", f"not a readable workbook ({problem!s:.200})")
-    top = next((number for number, row in enumerate(rows) if any(row)), 0)
-    for (first, left), (last, right) in merged:
-        for row in rows[max(first, top + 1) : last + 1]:
-            row[left : right + 1] = [rows[first][left]] * len(row[left : right + 1])
-    sheet = _rectangle(path, rows[top:], range(top + 1, len(rows) + 1), issues)
+    top = next((line for line, row in rows.items() if any(row)), 1)
+    for (first, left), (last, right) in merged:  # from 0; the header stays as it is
+        for line in {*range(max(first, top) + 1, last + 2)} & {*rows}:
+            text, row = rows[first + 1][left : left + 1], rows[line]
+            row[left : right + 1] = text * len(row[left : right + 1])
+    rows = {line: row for line, row in rows.items() if line >= top}
+    sheet = _rectangle(path, rows, issues)
     if len(names) > 1:
         message = f"sheet {names[0]!r} is read, the first of {len(names)}"
         sheet.notes.append(f"{message}; to read another, put it first")
@@ -262,5 +251,13 @@ def sheet_of_frame(frame: pd.DataFrame, path: Path | str, issues: Issues) -> She
     if header.has_duplicates:
         twice = header[header.duplicated()][0]
         issues.stop(str(path), "header", f"column {twice!r} is there twice")
-    cells = frame.set_axis(range(len(header)), axis=1)
-    return Sheet(path, list(header), cells, issues, range(len(frame)))
+    cells = {place: _as_text(column) for place, (_, column) in enumerate(frame.items())}
+    return Sheet(path, list(header), pd.DataFrame(cells, range(len(frame))), issues)
+
+
+def _as_text(column: "pd.Series[Any]") -> Any:
+    """The cells of a column; each different number is written once."""
+    if not pd.api.types.is_numeric_dtype(column):
+        return [*map(cell_text, column)]
+    codes, numbers = pd.factorize(column, use_na_sentinel=False)
+    return pd.Categorical.from_codes(codes, [*map(cell_text, numbers)])

@@ -5,22 +5,19 @@ The library `datasets` reads them (the extra `hub`). Labels are in the column `l
 or a list of texts; if there is no such column, every column of numbers is a class: 1, 0 or nothing.
 `absent` may name what is known to be absent.
 
-Pictures stay in the file, or `g2netpl convert` unpacks them. If there are paths and no bytes, they
+Pictures stay in the file, which is the default image folder. If there are paths and no bytes, they
 are names below the image folder, as in any other label file.
 """
 
-import io
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from PIL import Image
 from pyarrow import types
 from pyarrow.parquet import read_schema
 
@@ -33,8 +30,7 @@ from g2netpl.labels.names import normalize_name, plain_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import LabelTable
 from g2netpl.utils.arrays import first_line
-from g2netpl.utils.errors import InputError, counted
-from g2netpl.utils.files import write_bytes
+from g2netpl.utils.errors import InputError
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"  # of what `datasets` saved
 _SHARD = re.compile(r"(.+)-\d+-of-(\d+)\.parquet")
@@ -65,39 +61,9 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     data = DataSet(path)
     known = data.class_names(data.labels) or options.classes
     sheet = sheet_of_frame(data.frame(options), path, data.issues)
-    options = replace(options, image_column=data.image, tags_column=data.labels, classes=known)
-    return read_sheet(sheet, options)
-
-
-def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False) -> LabelTable:
-    """Write the pictures that are inside into a folder; gives the table with the names there.
-
-    A picture that is in the folder already is kept, so that unpacking can be resumed; another file
-    of the same name is not replaced without `overwrite`. A row without a picture is left out.
-    """
-    data = DataSet(path)
-    if not data.is_packed:
-        note = "the file has paths and no pictures, which stay in place"
-        return table.with_notes((*table.notes, note))
-    folder.mkdir(parents=True, exist_ok=True)
-    names: dict[str, str] = {}
-    for row, name in enumerate(data.images()):
-        content = data.picture(row)
-        if content is None:
-            continue
-        names[name] = name if name.lower().endswith(SUFFIXES) else name + _ending_of(content)
-        file = folder / names[name]
-        is_there = os.path.lexists(file) and not overwrite
-        if is_there and (file.is_symlink() or file.read_bytes() != content):
-            message = "another file is there; choose another folder, or give --overwrite"
-            raise InputError(f"{file}: {message}")
-        if not is_there:
-            write_bytes(file, content)
-    kept = table.take([row for row, name in enumerate(table.images) if name in names])
-    lost = len(table) - len(kept)
-    notes = [f"{counted(lost, 'row')} without a picture left out"] if lost else []
-    kept = kept.with_images([names[name] for name in kept.images])
-    return kept.with_notes((*table.notes, *notes))
+    tags = () if data.labels is None else (data.labels,)
+    changes = {"image_column": data.image, "tags_column": tags, "classes": known}
+    return read_sheet(sheet, options.model_copy(update=changes))
 
 
 class DataSet:
@@ -165,19 +131,17 @@ class DataSet:
         for name in frame:
             classes = self.class_names(name)
             if classes is not None:
-                frame[name] = [self._texts(row, cell, classes) for row, cell in frame[name].items()]
-        self.issues.raise_any()
+                frame[name] = [self._texts(cell, classes) for cell in frame[name]]
         frame.insert(0, self.image, self.images())
         return frame
 
-    def _texts(self, row: Any, cell: Any, classes: tuple[str, ...]) -> list[str]:
+    def _texts(self, cell: Any, classes: tuple[str, ...]) -> list[str]:
         """The classes of one cell: numbers, of which −1 is none."""
         numbers = [int(number) for number in np.atleast_1d(cell) if not pd.isna(number)]
-        for number in numbers:
-            if not -1 <= number < len(classes):
-                message = f"expected a class below {len(classes)}, got {number}"
-                self.issues.add(f"{self.path}: row {row}", "cell", message)
-        return [classes[number] for number in numbers if 0 <= number < len(classes)]
+        if any(not -1 <= number < len(classes) for number in numbers):
+            message = f"expected classes below {len(classes)}, got {max(numbers)}"
+            self.issues.stop(str(self.path), "cell", message)
+        return [classes[number] for number in numbers if number >= 0]
 
 
 def _load(path: Path) -> Any:
@@ -227,15 +191,6 @@ def _parquet_files(folder: Path) -> list[Path]:
 def _is_picture(kind: Any) -> bool:
     """Whether a column of a type holds pictures: a struct of bytes and path."""
     return types.is_struct(kind) and {field.name for field in kind} == {"bytes", "path"}
-
-
-def _ending_of(content: bytes) -> str:
-    """The ending of a picture file, by its content; empty if it is of no known kind."""
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            return f".{(image.format or '').lower()}".replace(".jpeg", ".jpg")
-    except Exception:  # decoders raise errors of every kind for damaged files
-        return ""
 
 
 def file_names(paths: Iterable[str | None]) -> list[str]:

@@ -8,7 +8,6 @@ import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -130,22 +129,14 @@ def beginning(path: Path) -> str:
 
 
 def read_json(path: Path, issues: Issues, kind: Any = Any) -> Any:
-    """The content of a JSON file, as a model of pydantic describes it."""
-    return parse_json(read_text(path, issues), str(path), issues, kind)
-
-
-def parse_json(text: str, where: str, issues: Issues, kind: Any = Any) -> Any:
-    """The content of a JSON text, as a model of pydantic describes it; raises all mismatches."""
+    """The content of a JSON file, as a model of pydantic describes it; raises all mismatches."""
     try:
-        return _adapter(kind).validate_json(text)
+        return TypeAdapter(kind).validate_json(read_text(path, issues))
     except ValidationError as problem:
         for error in problem.errors(include_url=False, include_context=False):
             place = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])
             message = error["msg"].removeprefix("Value error, ")
             if error["type"] not in ("missing", "json_invalid", "value_error"):
                 message += f", got {error['input']!r:.60}"
-            issues.add(f"{where}: {place.lstrip('.')}" if place else where, "JSON", message)
+            issues.add(f"{path}: {place.lstrip('.')}" if place else str(path), "JSON", message)
     issues.raise_any()
-
-
-_adapter = cache(TypeAdapter)

@@ -4,7 +4,7 @@ A new format is a module with `can_read` and `read` (and perhaps `write`), and a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,15 @@ from g2netpl.labels.io.issues import Issues, LabelFileError
 from g2netpl.labels.io.options import (
     ReadOptions,
     class_problem,
-    in_class_order,
     read_class_list,
-    renamed,
-    unused_note,
     with_aliases,
+    with_class_names,
 )
 from g2netpl.labels.names import name_problem, plain_name
 from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable, per_class
 from g2netpl.utils.errors import InputError, did_you_mean, listed
-from g2netpl.utils.files import friendly_os_errors, writing
+from g2netpl.utils.files import friendly_os_errors
 from g2netpl.utils.image_refs import is_address
 
 Paths = str | Path | Sequence[str | Path]
@@ -62,13 +60,11 @@ class Format:
     endings: tuple[str, ...] = ()  # of files to be written
     image_folder: Callable[[Path], Path] = folder_of  # the images' folder by default
     lists_all: bool = False  # other images in the folder belong to other splits of the data set
-    unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None
-    """Write the pictures that are inside the file into a folder."""
 
 
 def _format(module: Any, *endings: str, **more: Any) -> Format:
     """What a module can do: `can_read` and `read`, perhaps `write` and other fields of Format."""
-    names = ("can_read", "read", "write", "image_folder", "unpack")
+    names = ("can_read", "read", "write", "image_folder")
     functions = {name: getattr(module, name) for name in names if hasattr(module, name)}
     return Format(**{**functions, "endings": endings, **more})
 
@@ -80,11 +76,11 @@ def _never(path: Path) -> bool:
 
 FORMATS: dict[str, Format] = {
     "openimages": _format(openimages),
-    "tags": Format(tables.is_tags, tables.read_tags, tables.write_tags),
-    "csv": _format(tables, ".csv"),
-    "xlsx": _format(tables, ".xlsx", can_read=tables.is_book),
     "huggingface": _format(huggingface),
-    "parquet": _format(tables, ".parquet", ".pq", can_read=tables.is_parquet),
+    "tags": _format(tables, can_read=_never, write=tables.write_tags),
+    "csv": _format(tables, ".csv"),  # recognises all tables
+    "xlsx": _format(tables, ".xlsx", can_read=_never),
+    "parquet": _format(tables, ".parquet", ".pq", can_read=_never),
     "coco": _format(coco, ".json", lists_all=True),
     "label-studio": _format(label_studio),
     "voc": _format(voc, lists_all=True),
@@ -150,9 +146,9 @@ def read_labels(
     classes that any of them has.
     """
     if hasattr(files, "iloc"):
-        known = with_aliases(options.classes, options.aliases or {})
-        table = tables.read_frame(files, replace(options, classes=known))
-        table = in_class_order(renamed(table, options.aliases or {}), options, "data frame")
+        known = with_aliases(options.classes, options.aliases)
+        table = tables.read_frame(files, options.model_copy(update={"classes": known}))
+        table = with_class_names(table, options, "data frame")
         return complete_single_labels(table) if options.single_label else table
     return _read_all(files, format, options)
 
@@ -161,7 +157,7 @@ def read_matching(
     files: Paths, table: LabelTable, format: str | None = None, options: ReadOptions = USUAL
 ) -> LabelTable:
     """More label files, with the classes of a table; those that they lack are unobserved."""
-    other = _read_all(files, format, replace(options, classes=table.classes))
+    other = _read_all(files, format, options.model_copy(update={"classes": table.classes}))
     counts = zip(table.classes, per_class(other.values).tolist(), strict=True)
     silent = [repr(name) for name, count in counts if not count]
     note = [f"no label of {listed(silent)}"] if silent and len(other) else []
@@ -170,7 +166,7 @@ def read_matching(
 
 def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTable:
     """The files as one table, with one name for every class; the issues of all are reported."""
-    paths, aliases = each_file(files), options.aliases or {}
+    paths = each_file(files)
     if not paths:
         raise InputError("expected a label file, or several, got none")
     for path in map(ensure_local, paths):
@@ -181,14 +177,14 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     is_simple = len(paths) == 1 or options.one_folder
     root, ways = (None, [""] * len(paths)) if is_simple else image_folders(paths, format)
     # of several files each has its own classes, and no others can be absent
-    known = with_aliases(options.classes, aliases) if len(paths) == 1 else None
-    read, names, issues = dict[str, LabelTable](), list[str](), Issues()
+    known = with_aliases(options.classes, options.aliases) if len(paths) == 1 else None
+    read, issues = dict[str, LabelTable](), Issues()
     for file, way in zip(paths, ways, strict=True):
         path = ensure_local(file)
         try:
-            table = find_format(path, format).read(path, replace(options, classes=known))
-            names += table.classes
-            table = in_class_order(renamed(table, aliases), options, file)
+            reading = options.model_copy(update={"classes": known})
+            table = find_format(path, format).read(path, reading)
+            table = with_class_names(table, options, file)
             read[file] = table.with_images([f"{way}{name}" for name in table.images])
         except LabelFileError as error:
             issues += error.issues
@@ -199,11 +195,11 @@ def _read_all(files: Paths, format: str | None, options: ReadOptions) -> LabelTa
     if issues:
         is_unknown = any(issue.kind == "unknown class" for issue in issues)
         raise LabelFileError(issues, _LEARN_SOME if is_unknown and options.classes else "")
-    table, notes = merge(read, options.contradictions), unused_note(aliases, names)
+    table = merge(read, options.contradictions)
     if any(ways):
         how = f"their images are named relative to {root} (with --images, to that folder)"
-        notes.append(f"the files are in different folders: {how}")
-    table = table.with_notes((*table.notes, *notes))
+        note = f"the files are in different folders: {how}"
+        table = table.with_notes((*table.notes, note))
     return complete_single_labels(table, named(paths)) if options.single_label else table
 
 
@@ -216,6 +212,8 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
     write = find_writer(path, format).write
     assert write is not None
     problems = [(f"class {name!r}", class_problem(name)) for name in table.classes]
+    spaced = (name for name in table.classes if name != name.strip())
+    problems += [(f"class {name!r}", "begins or ends with a space") for name in spaced]
     problems += [(f"image {name!r}", name_problem(name)) for name in table.images]
     others = (name for name in table.images if plain_name(name) != name)
     problems += [(f"image {name!r}", f"another name of {plain_name(name)!r}") for name in others]
@@ -224,26 +222,3 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
             raise InputError(f"{path}: nothing is written: {what}: {problem}")
     with friendly_os_errors(path):
         return write(table, path)
-
-
-def unpack(
-    table: LabelTable,
-    source: str | Path,
-    format: str | None,
-    target: str | Path,
-    to: str | None = None,
-    overwrite: bool = False,
-) -> LabelTable:
-    """Write pictures that are inside a label file into a folder that is to be written.
-
-    Returns the table with their names there; a target that is no folder gets the labels only.
-    """
-    source, target = ensure_local(source), Path(target)
-    unpacked = find_format(source, format).unpack
-    if unpacked is None:
-        return table
-    if find_writer(target, to) is not FORMATS["imagefolder"]:
-        note = "the pictures stay in the file; name a folder to unpack them to"
-        return table.with_notes((*table.notes, note))
-    with writing(target):
-        return unpacked(source, table, folders.metadata_file(target).parent, overwrite)

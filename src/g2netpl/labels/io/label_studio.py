@@ -18,10 +18,9 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from pydantic import AliasChoices, BaseModel, Field, model_validator
 
-from g2netpl.labels.io.build import LABELS, long_table
+from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.issues import Issues, beginning, read_json
 from g2netpl.labels.io.options import ReadOptions, silent_classes
 from g2netpl.labels.io.tables import names_of
@@ -109,8 +108,8 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         for result in task.results or ()
         for name in result.names
     ]
-    labels, where = pd.DataFrame(found, columns=LABELS), f"{path}: [{{}}]".format
-    table = long_table(names, labels, where, issues, options.classes, UNOBSERVED)
+    where = f"{path}: [{{}}]".format
+    table = long_table(names, found, where, issues, options.classes, UNOBSERVED)
     if options.absent == "negative":
         annotated = {
             name for name, task in zip(names, tasks, strict=True) if task.results is not None

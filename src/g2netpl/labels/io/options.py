@@ -2,39 +2,61 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import BeforeValidator, Field, field_validator
 
 from g2netpl.labels.io.issues import Issues, numbered_lines
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, per_class
 from g2netpl.utils.errors import InputError, did_you_mean
+from g2netpl.utils.options import Options, key
 
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
-TagLevel = int | Literal["leaf", "all"]
+TagLevel = int | Literal["leaf", "all"] | None
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value or ()),
+]
 _FORM = "'other name = class'"
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read a label file, where its content does not decide it."""
+class ReadKeys(Options):
+    """How label files are read where their content does not decide it: keys of a configuration."""
 
-    absent: Absent | None = None  # what a label means that the file does not name; None: usual
-    separator: str | None = None  # between tags; None: ';' or '|', and ',' if it separates
+    absent: Absent | None = key(None, "meaning of unlisted labels (default: that of the format)")
+    separator: str | None = key(
+        None, "characters that separate tags, such as ';,' (default: ';' or '|')", min_length=1
+    )
+    contradictions: Contradictions = key("refuse", "labels that are 1 in one file and 0 in another")
+    image_column: str | None = key(None, "column of image names (default: recognised)")
+    tags_column: Names = key((), "columns of tags, such as keywords (default: by name)")
+    ignore_columns: Names = key((), "columns to leave out, separated by commas")
+    minus_one: Absent | None = key(None, "meaning of -1 in a class column (default: rejected)")
+    encoding: str | None = key(None, "encoding of CSV files, such as cp1252 (default: UTF-8)")
+    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = key(
+        None, "class of a tag such as animal|bird|kestrel: leaf, all, or a number (default: leaf)"
+    )
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str | None) -> str | None:
+        try:
+            "".encode(value or "utf-8")
+        except LookupError:
+            raise ValueError("must be an encoding of text, such as cp1252 or utf-16-le") from None
+        return value
+
+
+class ReadOptions(ReadKeys):
+    """How label files are read, with the content of the files that say so."""
+
     classes: tuple[str, ...] | None = None  # the only classes there may be, in this order
-    aliases: Mapping[str, str] | None = None  # other names of classes; see `read_aliases`
-    contradictions: Contradictions = "refuse"  # between files
+    aliases: Mapping[str, str] = {}  # other names of classes; see `read_aliases`
     one_folder: bool = False  # image names of all files are relative to one folder
-    image_column: str | None = None  # of tables; None: by its name, as all columns
-    tags_column: str | tuple[str, ...] | None = None  # one, or several
-    ignore_columns: tuple[str, ...] = ()
-    minus_one: Absent | None = None  # what -1 in a class column means
-    encoding: str | None = None  # of a text without a byte order mark; None: UTF-8
-    level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which are classes
     single_label: bool = False  # every image has exactly one class
     images: str | None = None  # the image folder, to recognise a column that names its files
 
@@ -46,16 +68,20 @@ class ReadOptions:
 # classes
 
 
-def in_class_order(table: LabelTable, options: ReadOptions, where: str) -> LabelTable:
-    """The table with exactly the classes that the options list, in that order."""
-    if options.classes is None or options.classes == table.classes:
+def with_class_names(table: LabelTable, options: ReadOptions, where: str) -> LabelTable:
+    """The table with one class for all its names: the classes of the options, in their order.
+
+    If the file knows an image under two names, it is positive if one of them is.
+    """
+    names = [options.aliases.get(name, name) for name in table.classes]
+    classes = options.classes or tuple(dict.fromkeys(names))
+    if classes == table.classes:
         return table
-    issues, places = Issues(), class_places(table.classes, options.classes)
-    for name, place in zip(table.classes, places, strict=True):
-        if place < 0:
-            issues.add(where, "unknown class", unknown_class(name, options.classes, len(issues)))
+    issues, places = Issues(), class_places(names, classes)
+    for name in dict.fromkeys(name for name, at in zip(names, places, strict=True) if at < 0):
+        issues.add(where, "unknown class", unknown_class(name, classes, len(issues)))
     issues.raise_any()
-    return table.with_classes(options.classes, places)
+    return table.with_classes(classes, places)
 
 
 def class_places(names: Sequence[str], known: Sequence[str]) -> list[int]:
@@ -121,36 +147,24 @@ def silent_classes(table: LabelTable) -> list[str]:
 
 def read_aliases(path: str | Path) -> dict[str, str]:
     """The class of every other name, of lines `other name = class`; # begins a comment."""
-    issues, classes, lines = Issues(), dict[str, str](), dict[str, int]()
+    issues, classes = Issues(), dict[str, str]()
     for line, text in numbered_lines(Path(path), issues):
         if text.startswith("#"):
             continue
         name, _, name_of = (normalize_name(part.strip()) for part in text.partition("="))
+        problem = None
         if text.count("=") != 1 or class_problem(name) or class_problem(name_of):
-            issues.add(f"{path}:{line}", "alias", f"expected {_FORM}, got {text!r:.80}")
-        elif name == name_of or name in lines:
-            message = f"{name!r} is an alias already, or of itself; remove this line"
-            issues.add(f"{path}:{line}", "alias", message)
+            problem = f"expected {_FORM}, got {text!r:.80}"
+        elif name in classes or name in (name_of, *classes.values()) or name_of in classes:
+            problem = f"{text!r:.80}: expected a name that is neither a class nor an alias already"
+        if problem:
+            issues.add(f"{path}:{line}", "alias", problem)
         else:
-            classes[name], lines[name] = name_of, line
-    for name, name_of in classes.items():
-        if name_of in classes:
-            message = f"{name_of!r} is itself an alias of {classes[name_of]!r}"
-            issues.add(f"{path}:{lines[name]}", "alias", f"{message}; use that class here")
+            classes[name] = name_of
     issues.raise_any()
     if not classes:
         raise InputError(f"{path}: expected {_FORM}, one per line; the file is empty")
     return classes
-
-
-def renamed(table: LabelTable, aliases: Mapping[str, str]) -> LabelTable:
-    """The table with one class for all its names, at the place of the first.
-
-    If the file knows an image under two names, it is positive if one of them is.
-    """
-    names = [aliases.get(name, name) for name in table.classes]
-    classes = list(dict.fromkeys(names))
-    return table.with_classes(classes, class_places(names, classes)) if aliases else table
 
 
 def with_aliases(
@@ -161,13 +175,3 @@ def with_aliases(
         return None
     others = (name for name, name_of in aliases.items() if name_of in classes)
     return tuple(dict.fromkeys((*classes, *others)))
-
-
-def unused_note(aliases: Mapping[str, str], classes: Sequence[str]) -> list[str]:
-    """A note on other names that none of the classes has, which may be misspelt."""
-    known = set(classes)
-    unused = [name for name in aliases if name not in known]
-    if not unused:
-        return []
-    count = f"{len(unused):,} of the {len(aliases):,} names in the aliases"
-    return [f"no class here is called {unused[0]!r} ({count})"]

@@ -10,9 +10,7 @@ Only sidecars are written, never a photo.
 
 from pathlib import Path
 
-import pandas as pd
-
-from g2netpl.labels.io.build import LABELS, long_table
+from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.issues import Issues
 from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.photos import Library, at_level, union
@@ -32,7 +30,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     names, library = list_images(path), Library(path)
     places = [library.tags(name) for name in names]
     tags = [union(place.values()) for place in places]
-    found = [at_level(some.known, options.level) for some in tags]
+    found = [at_level(some.known, options.tag_level) for some in tags]
     words = {word for some in found for word in some}
     wanted = {*map(normalize_name, words if options.classes is None else options.classes)}
     others = {word for word in words if normalize_name(word) not in wanted}
@@ -49,7 +47,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     without = sum(bool(some.known) and not at for some, at in zip(tags, found, strict=True))
     if without:
         what = counted(without, "photo")
-        notes.append(f"{what} with keywords, but none of level {options.level}")
+        notes.append(f"{what} with keywords, but none of level {options.tag_level}")
     if others:
         what = f"{counted(len(others), 'keyword')} not among the classes"
         notes.append(f"{what} (such as {min(others)!r}): left out")
@@ -65,6 +63,6 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
         problem = f"no keywords found in {photos}" if names else "no photos found"
         raise InputError("; ".join([f"{path}: {problem}", *why]))
     labels = [(row, word, POSITIVE) for row, some in enumerate(found) for word in some - others]
-    frame, absent = pd.DataFrame(labels, columns=LABELS), options.absent_value("unobserved")
+    absent = options.absent_value("unobserved")
     where = [f"{path}/{name}" for name in names].__getitem__
-    return long_table(plain_names(names), frame, where, Issues(), options.classes, absent, notes)
+    return long_table(plain_names(names), labels, where, Issues(), options.classes, absent, notes)

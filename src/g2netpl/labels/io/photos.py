@@ -208,7 +208,7 @@ def at_level(paths: Set[TagPath], level: TagLevel) -> set[str]:
     if level == "all":
         return {word for path in paths for word in path}
     tags = longest(paths)
-    if level != "leaf":
+    if isinstance(level, int):
         return {path[level - 1] for path in tags if len(path) >= level}
     above = {path[:depth] for path in tags for depth in range(1, len(path))}
     return {path[-1] for path in tags if path not in above}

@@ -2,8 +2,7 @@
 
 A keyword is added if a label is positive and the photo does not have it yet, and removed from the
 sidecar if a label is negative. All changes are tried before the first one is written; a sidecar is
-read again directly before it is written, whole or not at all. The folder is locked: two commands
-exclude each other.
+read again directly before it is written. The folder is locked: two commands exclude each other.
 """
 
 import os
@@ -25,7 +24,7 @@ from g2netpl.labels.names import normalize_name
 from g2netpl.labels.paths import RAW_SUFFIXES, SUFFIXES, find
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.utils.errors import InputError, counted, listed
-from g2netpl.utils.files import write_bytes
+from g2netpl.utils.files import friendly_os_errors, write_bytes
 from g2netpl.utils.locks import locked_without_file
 
 _SHOWN = 5  # changes in the notes of a dry run
@@ -78,11 +77,8 @@ def write(
                 issues.add(os.path.join(path, sidecar), "sidecar", what)
         issues.raise_any()
         for row, change in {} if dry_run else changes.items():
-            try:
+            with friendly_os_errors(path / change.sidecar):
                 write_bytes(path / change.sidecar, plan.change(row, change.sidecar).content)
-            except (OSError, ValueError) as problem:
-                why = f"{reason(problem)}; fix this sidecar or move it away, then run again"
-                raise InputError(f"{path / change.sidecar}: not written: {why}") from None
     return [*_notes(list(changes.values()), path, dry_run), *plan.notes()]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from g2netpl.labels.io import build, columns, frames
 from g2netpl.labels.io.cells import commas_separate, split_cells, tags_cell
 from g2netpl.labels.io.columns import ABSENT, GROUP, Columns, is_tag_header
-from g2netpl.labels.io.frames import MINUS_ONE, Sheet, cell_text, label_of, open_sheet
+from g2netpl.labels.io.frames import MINUS_ONE, Sheet, label_of, open_sheet
 from g2netpl.labels.io.issues import Issue, Issues, beginning
 from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
 from g2netpl.labels.io.writing import write_columns, write_rows
@@ -27,44 +27,14 @@ _NO_LABEL = 9
 
 def can_read(path: Path) -> bool:
     """By its ending; a .txt file, as Excel saves "Unicode text", by its header."""
-    ending = path.suffix.lower()
-    if not path.is_file() or ending not in frames.TEXT_ENDINGS:
-        return False
-    return ending != ".txt" or columns.is_image_header(beginning(path).split("\t"))
-
-
-def is_tags(path: Path) -> bool:
-    """A CSV file with the header `image,labels` or `image,tags`."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
-        return False
-    header = beginning(path)
-    names = header.split(frames.delimiter_of(header))
-    return is_tag_header([name.strip().strip('"') for name in names])
-
-
-def is_book(path: Path) -> bool:
-    """A workbook, by its ending."""
-    return path.suffix.lower() in frames.BOOK_ENDINGS and path.is_file()
-
-
-def is_parquet(path: Path) -> bool:
-    """Parquet, by its ending."""
-    return path.suffix.lower() in frames.PARQUET_ENDINGS and path.is_file()
+    if path.suffix.lower() == ".txt":
+        return columns.is_image_header(beginning(path).split("\t"))
+    return path.is_file() and path.suffix.lower() in frames.ENDINGS
 
 
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read a table of any kind; issues name the line or row."""
     return read_sheet(open_sheet(path, Issues(), options.encoding), options)
-
-
-def read_tags(path: Path, options: ReadOptions) -> LabelTable:
-    """The same of a file that must have a column of tags."""
-    sheet = open_sheet(path, Issues(), options.encoding)
-    if not columns.find_columns(sheet, options).tags:
-        message = "expected a header 'image,labels' or 'image,tags', got "
-        message += f"{','.join(sheet.header)[:80]!r}; --tags-column NAME names the tags"
-        sheet.issues.stop(sheet.header_place, "header", message)
-    return read_sheet(sheet, options)
 
 
 def read_frame(frame: pd.DataFrame, options: ReadOptions) -> LabelTable:
@@ -96,10 +66,9 @@ def _read_wide(
     values = np.empty((len(names), len(classes)), dtype=np.int8)
     odd: dict[str, str] = {}  # a cell of each column that holds other things than labels
     for column, (place, name) in enumerate(zip(layout.classes, classes, strict=True)):
-        codes, cells = pd.factorize(sheet.cells[place])
-        texts = [cell_text(cell) for cell in cells]
+        codes, texts = pd.factorize(sheet.cells[place])
         known = [_NO_LABEL if (label := label_of(text)) is None else label for text in texts]
-        labels = np.array([*known, UNOBSERVED], dtype=np.int8)[codes]  # -1 is a missing cell
+        labels = np.array(known, dtype=np.int8)[codes]
         rows = np.flatnonzero(labels == _NO_LABEL)
         if len(rows) > np.count_nonzero(labels != UNOBSERVED) - len(rows):
             odd[name] = texts[codes[rows[0]]]
@@ -204,10 +173,6 @@ def write(table: LabelTable, path: Path) -> list[str]:
 
 def write_tags(table: LabelTable, path: Path) -> list[str]:
     """Write `image,labels`, and `absent` and `group` if there is any."""
-    for name in table.classes:
-        if name != name.strip():
-            what = "it begins or ends with a space"
-            raise InputError(f"{path}: class {name!r} cannot be a tag: {what}")
     cells = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
     if per_class(table.values, NEGATIVE).any():
         cells[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
@@ -226,8 +191,6 @@ def _check_header(table: LabelTable, path: Path) -> None:
     for name in table.classes:
         if name == "image" or name.lower() == GROUP:
             raise InputError(f"{path}: class {name!r} would be read as another column")
-        if name != name.strip():
-            raise InputError(f"{path}: class {name!r} begins or ends with a space")
     if is_tag_header(["image", *table.classes]):
         raise InputError(f"{path}: class {table.classes[0]!r} would be read as a column of tags")
 

@@ -7,10 +7,9 @@ whose objects are all difficult is negative.
 
 from pathlib import Path
 
-import pandas as pd
 from lxml import etree
 
-from g2netpl.labels.io.build import LABELS, long_table
+from g2netpl.labels.io.build import long_table
 from g2netpl.labels.io.issues import Issues, numbered_lines, read_bytes
 from g2netpl.labels.io.options import ReadOptions, check_classes
 from g2netpl.labels.names import plain_names
@@ -55,7 +54,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     found = [(row[image], name, POSITIVE) for name, images in present.items() for image in images]
     return long_table(
         plain_names([f"{identity}.jpg" for identity in lines]),
-        pd.DataFrame(found, columns=LABELS),
+        found,
         places.__getitem__,
         issues,
         list(present),
