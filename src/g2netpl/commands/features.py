@@ -32,14 +32,11 @@ from g2netpl.utils.errors import InputError
 from g2netpl.utils.launch import device_of
 from g2netpl.utils.signals import AGAIN, stoppable
 
-_DEFAULTS = {"image_size": 256}
-
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     data = ("labels", "images", "test_labels", "backbone", "weights", "image_size", "workers")
     tests = "label file of the test images; may be repeated (default: a fifth of --labels)"
-    size = "pixels a side; images are squashed (default: 256)"
-    add_config_flags(parser, data, labels="label file", test_labels=tests, image_size=size)
+    add_config_flags(parser, data, labels="label file", test_labels=tests)
     add_output_flag(parser)
     add_settings_flags(parser)
     add_overwrite_flag(parser, is_folder=True)
@@ -48,7 +45,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 @stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
-    config, console, folder = checked(flags, _DEFAULTS), Console(), Path(flags.output)
+    config, console, folder = checked(flags), Console(), Path(flags.output)
     if not config.labels:
         raise InputError("expected --labels; g2netpl features --help has examples")
     check_output_dir(folder, "features", overwrite=flags.overwrite)

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -112,12 +112,12 @@ def given_keys(flags: argparse.Namespace) -> dict[str, Any]:
     return read_keys(getattr(flags, "config", None), {**keys, **given, **options})
 
 
-def checked(flags: argparse.Namespace, defaults: Mapping[str, Any] | None = None) -> RunConfig:
+def checked(flags: argparse.Namespace) -> RunConfig:
     """The settings of a command that trains nothing, each checked as in a training run."""
     given = given_keys(flags)
     for name in given.get("options", {}) if getattr(flags, "config", None) is None else ():
         raise InputError(f"--set: unknown key {name!r} ({did_you_mean(name, KEYS)})")
-    return RunConfig.read({"labels": "", "output": "", **(defaults or {}), **given}, flags.command)
+    return RunConfig.read({"labels": "", "output": "", **given}, flags.command)
 
 
 def reject_flags(flags: argparse.Namespace, names: str, reason: str) -> None:

@@ -4,7 +4,7 @@ import os
 from math import ceil
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from g2netpl.images.transforms import Augment
 from g2netpl.labels.settings import Setting
@@ -14,6 +14,7 @@ from g2netpl.utils.stores import check_secrets
 
 PRIORS = ("auto", "names", "none")  # what `prior` may say instead of a file
 USUAL_EPOCHS, LINEAR_STEPS = 10, 500  # at least so many steps for a head with random weights
+TRAINED_AT = {"lite1": 240, "lite2": 260}  # pixels; other backbones: 224
 
 PhaseMode = Literal["full", "partial", "linear"]  # trained: everything, upper blocks, the head
 Mode = Literal[PhaseMode, "lp-ft"]
@@ -49,7 +50,7 @@ class TrainConfig(Options):
         "auto: linear for a pretrained backbone without a GPU, else full",
     )
     train_from: str | None = key(None, "first trained block (default: the last fifth of compute)")
-    backbone: str = key("lite0", "tiny, lite0, lite1, lite2, or any model of timm")
+    backbone: str = key("lite1", "tiny, lite0, lite1, lite2, or any model of timm")
     pretrained: bool = key(True, "start from pretrained weights")
     weights: PathText | None = key(None, "weights of the backbone, .safetensors or .pth")
     prior: PathText = key(
@@ -58,7 +59,12 @@ class TrainConfig(Options):
     )
     names: PathText | None = key(None, "corrected table of check --names-out (default: matched)")
     hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=65_536)
-    image_size: int = key(224, "pixels a side; images are squashed", ge=16, le=8_192)
+    image_size: int = key(
+        240,
+        "pixels a side; images are squashed (default: 224; lite1 240, lite2 260)",
+        ge=16,
+        le=8_192,
+    )
     augment: Literal[Augment, "pair"] = key(
         "paper",
         "augmentation; plain: none, paper: mirrored, weak: and shifted, strong: and distorted, "
@@ -97,6 +103,13 @@ class TrainConfig(Options):
     device: Literal["auto", "cpu"] = key("auto", "auto: a GPU if there is one")
     precision: Literal["float32", "bf16", "fp16"] = key("float32", "number format of training")
     cache: PathText | None = key(None, "folder for computed features (default: ~/.cache/g2netpl)")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _size_of_backbone(cls, keys: dict[str, Any]) -> dict[str, Any]:
+        """The pixels that the backbone was trained with, unless they are given."""
+        backbone = str(keys.get("backbone", cls.model_fields["backbone"].default))
+        return {"image_size": TRAINED_AT.get(backbone, 224), **keys}
 
     _none = field_validator("learning_rate", "ema", "max_unreadable", mode="before")(none_from_text)
 
