@@ -71,3 +71,13 @@ def test_a_mark_of_byte_order_is_no_part_of_the_configuration(tmp_path):
 def test_a_last_layer_at_its_start_has_500_steps_unless_asked_for_others(asked, images, epochs):
     config = RunConfig(**{"labels": "labels.csv", "output": "run", "mode": "linear", **asked})
     assert config.epochs_on(images) == epochs
+
+
+@pytest.mark.parametrize(
+    ("given", "pixels"),
+    [({}, 240), ({"backbone": "lite0"}, 224), ({"backbone": "lite2"}, 260)]
+    + [({"backbone": "resnet50"}, 224), ({"backbone": "lite2", "image_size": 128}, 128)],
+)
+def test_images_have_the_size_that_the_backbone_was_trained_with_unless_asked(given, pixels):
+    config = RunConfig.read({"labels": "a.csv", "output": "run", **given}, "test")
+    assert config.image_size == pixels
