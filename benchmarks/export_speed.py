@@ -4,7 +4,7 @@ Each is measured in a process of its own, in turns, from image files to calibrat
 and resizing in the same process) and for the network only (batches of 16 in memory). The process
 of the bundle never loads torch.
 
-    python benchmarks/export_speed.py                          lite0 at 224 px, drawn photos
+    python benchmarks/export_speed.py                          lite1 at 240 px, drawn photos
     python benchmarks/export_speed.py --run RUN --images DIR   a run and photos of your own
 """
 
@@ -100,7 +100,7 @@ def draw_photos(folder: Path, count: int) -> None:
 
 
 def train_quickly(folder: Path, photos: Path) -> Path:
-    """A run of lite0; what it has learnt does not matter here."""
+    """A run of the default backbone; what it has learnt does not matter here."""
     from g2netpl import RunConfig, train
 
     names = sorted(path.name for path in photos.iterdir())[:20]
@@ -157,7 +157,7 @@ def bundle_against_torch(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--run", help="a run folder (default: lite0, trained for a moment)")
+    parser.add_argument("--run", help="a run folder (default: lite1, trained for a moment)")
     parser.add_argument("--images", help="folder of .jpg photos (default: drawn ones)")
     parser.add_argument("--count", type=int, default=200, help="photos (default: 200)")
     parser.add_argument("--rounds", type=int, default=3)

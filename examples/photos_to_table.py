@@ -50,7 +50,7 @@ def main() -> None:
             output=flags.output / "run",
             mode="full" if flags.backbone == "tiny" else "linear",
             backbone=flags.backbone,
-            image_size=64 if flags.backbone == "tiny" else 224,
+            **({"image_size": 64} if flags.backbone == "tiny" else {}),
             learning_rate=3e-3 if flags.backbone == "tiny" else None,
             epochs=flags.epochs,
             augment="plain",  # digits must not be mirrored; leave this out for photos

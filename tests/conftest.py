@@ -147,7 +147,7 @@ def result_keys():
         "test_map",
         "last_test_map",
         "pseudo_label_map",
-        "undecided",
+        "unresolved",
         "seconds",
     }
 

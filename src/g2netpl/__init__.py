@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from g2netpl.review.session import ReviewSession as ReviewSession
     from g2netpl.runs.answers import reviewed_labels as reviewed_labels
     from g2netpl.runs.bundle import load_bundle as load_bundle
+    from g2netpl.runs.completion import Completed as Completed
     from g2netpl.runs.completion import choose_thresholds as choose_thresholds
     from g2netpl.runs.completion import complete as complete
     from g2netpl.runs.completion import complete_run as complete_run
     from g2netpl.runs.completion import write_completed as write_completed
     from g2netpl.runs.config import RunConfig as RunConfig
     from g2netpl.runs.metrics import evaluate as evaluate
+    from g2netpl.runs.run import Run as Run
     from g2netpl.runs.run import load_run as load_run
+    from g2netpl.runs.thresholds import Thresholds as Thresholds
     from g2netpl.training.estimator import PartialLabelClassifier as PartialLabelClassifier
     from g2netpl.training.train import train as train
     from g2netpl.utils.options import Options as Options
@@ -50,10 +53,11 @@ _MODULES = {
     "core": "METHODS Method build_method register",
     "runs.answers": "reviewed_labels",
     "runs.bundle": "load_bundle",
-    "runs.completion": "choose_thresholds complete complete_run write_completed",
+    "runs.completion": "choose_thresholds complete Completed complete_run write_completed",
     "runs.config": "RunConfig",
     "runs.metrics": "evaluate",
-    "runs.run": "load_run",
+    "runs.run": "load_run Run",
+    "runs.thresholds": "Thresholds",
     "training.estimator": "PartialLabelClassifier",
     "training.train": "train",
     "review.session": "ReviewSession",

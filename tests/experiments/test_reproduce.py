@@ -125,7 +125,7 @@ def test_a_table_has_mean_and_deviation_of_the_chosen_cells(whole, name):
             assert float(line[deviation]) == pytest.approx(np.std(values, ddof=1), abs=0.0051)
         assert {line[c] != "" for c in ("unresolved %", "pseudo-label mAP")} == {soft}
         if soft:
-            values = [100 * cell["undecided"] for cell in own]
+            values = [100 * cell["unresolved"] for cell in own]
             assert float(line["unresolved %"]) == pytest.approx(np.mean(values), abs=0.0051)
         rates = dict.fromkeys(f"rate {cell['learning_rate']:g}, batch 64" for cell in own)
         assert line["chosen"].split(" or ") == list(rates)

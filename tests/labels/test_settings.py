@@ -71,7 +71,7 @@ def test_observing_is_pure_and_never_invents_labels(name):
     table = random_table()
     before = table.values.copy()
     first = observe(table, Setting.parse(name), 3)
-    again = observe(table, Setting.parse(name), 3)
+    again = observe(table, name, 3)
     other = observe(table, Setting.parse(name), 4)
     assert (table.values == before).all()
     assert (first.values == again.values).all()

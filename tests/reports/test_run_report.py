@@ -57,7 +57,7 @@ SECTIONS = (
     "Settings",
 )
 HEADINGS = tuple(f"h{level}" for level in range(1, 7))
-PRIVATE = ("player", "regret", "in doubt", "ceiling", "undecided", "soft label", "a training")
+PRIVATE = ("player", "regret", "in doubt", "ceiling", "unresolved", "soft label", "a training")
 
 
 class Page:
@@ -235,7 +235,7 @@ def test_curves_are_the_history(page, run):
         ("Validation mAP", "validation_map", 100),
         ("Training loss", "cost", 1),
         ("Distance to equilibrium", "regret", 1),
-        ("Unresolved pseudo-labels", "undecided", 100),
+        ("Unresolved pseudo-labels", "unresolved", 100),
         ("Sum of predictions", "predicted_positives", 1),
         ("Mean change of pseudo-labels", "movement", 1),
     ):

@@ -21,7 +21,7 @@ def rows():
                 row = {"method": method, "setting": setting, "seed": seed, "test_map": score}
                 row |= {"last_test_map": score / 2, "cf1": score / 4, "of1": score / 5}
                 row |= {"learning_rate": 0.001, "batch_size": 8, "weight": ""}
-                made.append(row | {"undecided": number or None})
+                made.append(row | {"unresolved": number or None})
     return [*made[:-1], made[-1] | {"test_map": None, "diverged": "too large a step"}]
 
 

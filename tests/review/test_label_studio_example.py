@@ -96,7 +96,7 @@ def run(tmp_path):
     (folder / "evaluation.json").write_text("{}")
     result = {"method": "g2netpl", "setting": "", "weight": "", "seed": 0, "learning_rate": 0.1}
     result |= {"batch_size": 8, "best_epoch": 1, "seconds": 1.0}
-    maps = ("validation_map", "test_map", "last_test_map", "pseudo_label_map", "undecided")
+    maps = ("validation_map", "test_map", "last_test_map", "pseudo_label_map", "unresolved")
     (folder / "result.json").write_text(json.dumps(result | dict.fromkeys(maps)))
     return folder
 

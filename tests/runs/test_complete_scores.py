@@ -7,6 +7,7 @@ from scipy.special import expit
 
 from g2netpl import choose_thresholds, complete, read_labels
 from g2netpl.cli import main
+from g2netpl.labels.table import LabelTable
 from g2netpl.utils.errors import InputError
 
 CLASSES = ["bee", "fox", "owl"]
@@ -51,6 +52,29 @@ def test_data_frames_are_aligned_by_name():
         complete(labels.to_numpy(), scores.to_numpy()[:5])
     with pytest.raises(InputError, match="expected numbers from 0 to 1"):
         complete(labels, scores * 2)
+
+
+def test_scores_of_single_precision_are_not_changed():
+    scores, labels, _ = tagger()
+    scores = scores.astype(np.float32)
+    scores[3, 1] = np.nan
+    given = scores.copy()
+    scores.flags.writeable = False
+    assert (complete(labels, scores).values[3] == labels[3]).all()  # no score, so nothing is added
+    np.testing.assert_array_equal(scores, given)
+
+
+def test_a_label_table_can_be_completed():
+    scores, labels, _ = frames()
+    table = LabelTable.from_dataframe(labels.rename_axis("image"))
+    assert (complete(table, scores).values == complete(labels, scores).values).all()
+
+
+@pytest.mark.parametrize("confidence", [0.4, 1.0, 90])
+def test_a_confidence_that_is_no_precision_is_rejected(confidence):
+    scores, labels, _ = tagger()
+    with pytest.raises(InputError, match="less than 1, got"):
+        complete(labels, scores, confidence=confidence)
 
 
 def test_confident_labels_are_right_and_the_others_stay_unknown():

@@ -75,8 +75,14 @@ def test_a_last_layer_at_its_start_has_500_steps_unless_asked_for_others(asked, 
 
 @pytest.mark.parametrize(
     ("given", "pixels"),
-    [({}, 240), ({"backbone": "lite0"}, 224), ({"backbone": "lite2"}, 260)]
-    + [({"backbone": "resnet50"}, 224), ({"backbone": "lite2", "image_size": 128}, 128)],
+    [
+        ({}, 240),
+        ({"backbone": "lite0"}, 224),
+        ({"backbone": "resnet50"}, 224),
+        ({"backbone": "vit_base_patch16_384"}, 384),
+        ({"backbone": "no-such-model"}, 224),
+        ({"backbone": "lite2", "image_size": 128}, 128),
+    ],
 )
 def test_images_have_the_size_that_the_backbone_was_trained_with_unless_asked(given, pixels):
     config = RunConfig.read({"labels": "a.csv", "output": "run", **given}, "test")

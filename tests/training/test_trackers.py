@@ -14,7 +14,7 @@ from g2netpl.cli import main
 from g2netpl.training.trackers import STATE, _Tracked
 from g2netpl.utils.errors import InputError
 
-LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
+LOGGED = {"cost", "validation_map", "regret", "movement", "unresolved"}
 
 
 def needs(package):

@@ -96,7 +96,7 @@ def test_diagnostics_by_their_definition():
     flips = ((after > 0.5) != (before > 0.5))[hidden].float().mean()
     assert last["flips"] == pytest.approx(float(flips))
     middle = ((after > 0.25) & (after < 0.75))[hidden].float().mean()
-    assert last["undecided"] == pytest.approx(float(middle))
+    assert last["unresolved"] == pytest.approx(float(middle))
     total = float(trainer.pseudo_labels().sum()) / 60
     assert last["soft_positives"] == pytest.approx(total, rel=1e-5)
     assert last["gradient_norm"] > 0
@@ -132,7 +132,7 @@ def test_the_histogram_counts_unobserved_labels_only():
     hidden = norm.cdf(latent, loc=0.5)[visible == -1]
     counts, _ = np.histogram(hidden, bins=20, range=(0, 1))
     assert readings[0]["soft_histogram"] == counts.tolist()
-    assert readings[0]["undecided"] == pytest.approx(np.mean(np.abs(hidden - 0.5) < 0.25))
+    assert readings[0]["unresolved"] == pytest.approx(np.mean(np.abs(hidden - 0.5) < 0.25))
 
 
 CALM = {"regret_tolerance": 0.05, "movement_tolerance": 0.05, "learning_rate": 1e-3}
@@ -162,8 +162,8 @@ def test_pseudo_labels_that_have_not_begun_to_move_are_no_equilibrium():
     calm = {"regret_tolerance": 0.2, "movement_tolerance": 0.2, "patience": 1}
     options = {"step_growth": 4.0}
     state = fitted(options=options, epochs=12, learning_rate=1e-6, **calm).state
-    assert [record["undecided"] for record in state.history[:3]] == [1.0] * 3
-    assert state.history[-1]["undecided"] < 1
+    assert [record["unresolved"] for record in state.history[:3]] == [1.0] * 3
+    assert state.history[-1]["unresolved"] < 1
 
 
 # --- resume --------------------------------------------------------------------------------------

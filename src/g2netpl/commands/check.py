@@ -138,7 +138,7 @@ def _find_duplicates(
         data = read_training_data(config)
     except InputError as problem:
         where, _, what = str(problem).partition(": ")
-        found.refuse(where, "rejected by train", what)
+        found.reject(where, "rejected by train", what)
         return
     others = [path for path, *_ in data.all_images if path not in found.hashes]
     with Work(console, "checking images of other files", len(others)) as work:

@@ -24,7 +24,7 @@ _LISTED = 10  # images that cannot be read
 def add_engine_flag(parser: argparse._ActionsContainer) -> None:
     """Where the work is done."""
     text = "here, or as tasks of Ray, which needs a folder as --output (default: here)"
-    parser.add_argument("--engine", choices=("here", "ray"), default="here", help=text)
+    parser.add_argument("--engine", choices=("here", "ray"), help=text)
 
 
 def is_folder(output: str) -> bool:

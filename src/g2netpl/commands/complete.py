@@ -50,7 +50,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.runs import completion
 from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.chunks import cut
-from g2netpl.runs.completion import Completed
+from g2netpl.runs.completion import Completed, check_confidence
 from g2netpl.runs.predicting import Completer, write_tags
 from g2netpl.runs.prior import read_scores
 from g2netpl.runs.records import COMPLETED
@@ -68,7 +68,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
     writing.add_writing_flags(parser, "--output")
     add("--details", metavar="FILE", help="table of all labels with score and source to write")
-    level = "fraction of the added labels that must be correct (default: all are filled in)"
+    level = "precision of added labels, guaranteed by validation labels or estimated (default: all)"
     add("--confidence", type=float, metavar="P", help=level)
     add_overwrite_flag(parser)
     group = parser.add_argument_group("another label file")
@@ -82,9 +82,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Decide, write, and report how many labels came from where."""
-    level = flags.confidence
-    if level is not None and not 0.5 <= level < 1:
-        raise InputError(f"--confidence: must be at least 0.5 and less than 1, got {level:g}")
+    check_confidence(flags.confidence, "--confidence")
     if flags.scores is not None:
         reject_flags(flags, "images details engine", "does not go with --scores")
         if flags.labels is None or flags.output is None or flags.run is not None:
@@ -193,7 +191,9 @@ def _complete_by_scores(flags: argparse.Namespace) -> None:
     table = table.with_unlabelled(scores.index.difference(known).tolist())
     scores = scores.reindex([normalize_name(name) for name in table.images])
     labels = pd.DataFrame(table.values, list(table.images), list(table.classes))
-    completed = completion.complete(labels, scores.set_axis(labels.index), flags.confidence)
+    completed = completion.complete(
+        labels, scores.set_axis(labels.index), confidence=flags.confidence
+    )
     lines = [str(completed)]
     notes = write_table(completed.table, flags.output, flags, flags.labels)
     lines += [*(f"note: {note}" for note in notes), written(flags.output, flags.dry_run)]

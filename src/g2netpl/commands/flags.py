@@ -123,7 +123,7 @@ def checked(flags: argparse.Namespace) -> RunConfig:
 def reject_flags(flags: argparse.Namespace, names: str, reason: str) -> None:
     """Reject flags that do not fit what else was given."""
     for name in names.split():
-        if getattr(flags, name) and getattr(flags, name) != "here":
+        if getattr(flags, name):
             raise InputError(f"--{name.replace('_', '-')}: {reason}")
 
 

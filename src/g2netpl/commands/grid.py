@@ -104,6 +104,8 @@ def begun(
 ) -> AbstractContextManager[None]:
     """Prepare the folder, or resume what is there with the same flags, settings and data."""
     kept = {**vars(flags), **{name: getattr(config, name) for name in given}}
+    if config.labels:
+        kept |= {"backbone": config.backbone, "image_size": config.image_size}
     kept["label_format"] = kept.pop("format", None)  # run.json has a format of its own
     about = {name: value for name, value in kept.items() if name not in _FREE}
     return begin_or_resume(

@@ -65,7 +65,7 @@ def train_epoch(
         output = method(model, batch)  # forward pass; of two augmentations if the method needs them
         loss = method.loss(output, batch, phi)  # line 2: ξ(û, φ); L_obs + Σ ξ · CE(û, ŷ)
         tag_loss = model.head.loss(output, batch.observed, method.negative_weight)  # ours; paper: 0
-        if step(tag_loss + loss) is False:  # line 3: θ, the parameters of the model, descends
+        if step(tag_loss + loss) is False:  # line 3: one optimizer step on θ
             continue
         predicted = method.predict(model, batch, output)  # line 4: ŷ of this step's forward pass
         method.update(batch, predicted, phi)  # lines 5 and 6: y descends, so û = F(y) moves

@@ -201,5 +201,5 @@ def confidence_weight(
     """ξ(û, φ) = β (1 − γe^(−10|2û−1|)) / (1 + γe^(−10|2û−1|)) + (1 − β) φ, times `scale`."""
     # with d = γe^(−10|2û−1|) the fraction is 2/(1 + d) − 1, and 1/(1 + d) a sigmoid
     shift = math.log(gamma) if gamma > 0 else -math.inf
-    sure = (soft - 0.5).abs_().mul_(20.0).sub_(shift).sigmoid_()
-    return sure.mul_(2.0 * beta * scale).add_(((1.0 - beta) * progress - beta) * scale)
+    confidence = (soft - 0.5).abs_().mul_(20.0).sub_(shift).sigmoid_()
+    return confidence.mul_(2.0 * beta * scale).add_(((1.0 - beta) * progress - beta) * scale)

@@ -147,7 +147,7 @@ def build_optimizer(
     name: str, groups: Sequence[dict[str, Any]], lr: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
     """An optimizer of timm by name, for parameter groups with their own learning rates."""
-    from timm.optim._optim_factory import create_optimizer_v2, list_optimizers
+    from timm.optim import create_optimizer_v2, list_optimizers  # type: ignore[attr-defined]
 
     known = [str(optimizer) for optimizer in list_optimizers()]
     if name not in known:
@@ -218,7 +218,7 @@ def _timm(name: str, image_size: int, pretrained: bool) -> Backbone:
             raise
         raise InputError(
             f"backbone {name}: cannot download its pretrained weights ({first_line(problem)}); "
-            "use --weights FILE, --set pretrained=false, or the backbone lite0"
+            "use --weights FILE, --set pretrained=false, or the backbone lite1"
         ) from None
     except TypeError:
         width = None

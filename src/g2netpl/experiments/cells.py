@@ -174,7 +174,7 @@ def train_cell(sweep: Sweep, cell: Cell, arrays: ArrayData) -> Row:
         "pseudo_label_map": (
             None if soft is None else ranked_map(soft, data.table.values[data.training])
         ),
-        "undecided": result.history[-1]["undecided"],
+        "unresolved": result.history[-1]["unresolved"],
         "expected_positives": trainer.k,
         "seconds": round(time.perf_counter() - began, 3),
         **measured,

@@ -73,7 +73,7 @@ class Inspection:
         """The label files, for people."""
         return named(self.files)
 
-    def refuse(self, *issue: str) -> None:
+    def reject(self, *issue: str) -> None:
         """Add an error: where, its kind, what is wrong."""
         self.errors.append(Issue(*issue))
 
@@ -104,9 +104,9 @@ def inspect_labels(
     path = result.labels
     result.facts += class_notes(table, reading.single_label)
     if len(table) < 2:
-        result.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
+        result.reject(path, "images", f"expected at least 2 images, got {len(table)}")
     if not any(count.positive for count in result.classes):
-        result.refuse(path, "labels", "no positive label; nothing to learn from")
+        result.reject(path, "labels", "no positive label; nothing to learn from")
     for count in result.classes:
         if count.positive == 0:
             what = "nobody observed it" if count.negative == 0 else "it has no positive"
@@ -145,7 +145,7 @@ def inspect_images(
     try:
         located = find(table.images, root)
     except InputError as problem:
-        result.refuse(root, "image names", str(problem).removeprefix(f"{root}: "))
+        result.reject(root, "image names", str(problem).removeprefix(f"{root}: "))
         return
     if located.notes:
         table = result.table = table.with_images(located.names)
@@ -156,7 +156,7 @@ def inspect_images(
         del used[name]
     if missing and is_whole and not may_miss:
         result.remedy = f"is --images the right folder?{LEAVE_OUT_HINT}"
-    report = result.warn if may_miss else result.refuse
+    report = result.warn if may_miss else result.reject
     for name in missing:
         report(result.labels, "images not there", f"image {name!r} is not in {root}")
     around, notes = images_around(result.files, format, folder)
@@ -205,7 +205,7 @@ def _report_files(
     readable = {name: facts for name, facts in files.items() if facts.problem is None}
     bad = [facts for facts in files.values() if facts.problem is not None]
     for facts in bad:
-        report = result.refuse if len(bad) > allowed else result.warn
+        report = result.reject if len(bad) > allowed else result.warn
         report(facts.path, "unreadable images", facts.problem or "")
     if len(bad) > allowed:
         hint = f"unreadable images: {unreadable_hint(len(bad))}"

@@ -1,8 +1,8 @@
 """Frozen features: computed by a backbone, kept in a folder, read for training on features.
 
-On a CPU, onnxruntime computes them about three times as fast as PyTorch. Which of the two is used
-depends on the number of images and on what is installed, never on a clock, so the same command
-gives the same bits.
+On a CPU, onnxruntime computes them faster than PyTorch (1.4 to 1.9 times, dev/log/speed.md). Which
+of the two is used depends on the number of images and on what is installed, never on a clock, so
+the same command gives the same bits.
 
 A features folder holds `train.npz` and optionally `test.npz` (`features` float or uint8, `labels`
 int8 N×L of 1 / 0 / −1) and `meta.npz` (`classes`, optionally a `scale` per dimension that features

@@ -72,13 +72,16 @@ class Setting:
         return f"{self.kind}{value}{'@spml' if self.spml_compatible else ''}"
 
 
-def observe(table: LabelTable, setting: Setting, seed: int) -> LabelTable:
+def observe(table: LabelTable, setting: Setting | str, seed: int) -> LabelTable:
     """The labels that stay visible. Pure: the same table, setting and seed give the same labels.
+
+    `setting` may be text, such as "fspl" or "sspl:0.2".
 
     What is unobserved in `table` stays unobserved. Images without any positive are fine: they
     carry nothing under the single-positive settings. Under fspl, sspl and biased every class
     that has a positive keeps at least one labelled image, wherever that is possible at all.
     """
+    setting = Setting.parse(setting) if isinstance(setting, str) else setting
     if setting.kind == "own":
         return table
     if setting.kind == "full":

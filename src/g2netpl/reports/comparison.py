@@ -26,7 +26,7 @@ _COLUMNS = {
     **{"learning_rate": "learning rate", "batch_size": "batch", "weight": "weight"},
     **{"best_epoch": "epoch", "validation_map": "validation mAP", "test_map": "test mAP"},
     **{"last_test_map": "last test mAP", "cf1": "CF1", "of1": "OF1"},
-    **{"pseudo_label_map": "pseudo-label mAP", "undecided": "unresolved"},
+    **{"pseudo_label_map": "pseudo-label mAP", "unresolved": "unresolved"},
 }
 
 

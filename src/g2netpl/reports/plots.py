@@ -52,7 +52,7 @@ _BINS = 10
 _RECALLS = [step / 20 for step in range(21)]
 
 DIAGNOSTICS = (  # key of history.jsonl, title, unit, scale, note
-    ("undecided", "Unresolved pseudo-labels", "%", 100, "Between 0.25 and 0.75."),
+    ("unresolved", "Unresolved pseudo-labels", "%", 100, "Between 0.25 and 0.75."),
     ("soft_positives", "Sum of pseudo-labels", "per image", 1, "Should settle near k."),
     ("predicted_positives", "Sum of predictions", "per image", 1, "Before calibration."),
     ("movement", "Mean change of pseudo-labels", "per epoch", 1, "Should fall towards 0."),

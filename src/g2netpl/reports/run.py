@@ -71,9 +71,9 @@ def _curves(run: Run) -> Content:
         plot_lines("Training loss", [loss], "mean loss"),
     ]
     return {
-        "unresolved": last.get("undecided"),
+        "unresolved": last.get("unresolved"),
         "off_k": predicted if predicted and not k / 3 <= predicted <= 3 * k else None,
-        "has_pseudo": any(record.get("undecided") is not None for record in history),
+        "has_pseudo": any(record.get("unresolved") is not None for record in history),
         "curves": [plot for plot in curves if plot.rows],
         "diagnostics": plot_diagnostics({"run": [history]}, k),
     }

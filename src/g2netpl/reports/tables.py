@@ -32,7 +32,7 @@ def summarise(rows: Sequence[Row], metrics: Mapping[str, str] | None = None) -> 
     Seeds that diverged are counted and left out of the means; a mean with a missing value is NaN.
     """
     metrics = metrics or metrics_of(rows)
-    columns = ("method", "setting", *_CHOSEN, *metrics, "undecided", "diverged")
+    columns = ("method", "setting", *_CHOSEN, *metrics, "unresolved", "diverged")
     frame = pd.DataFrame(rows).reindex(columns=columns)
     lines = []
     for (method, setting), runs in frame.groupby(["method", "setting"], sort=False):
@@ -45,7 +45,7 @@ def summarise(rows: Sequence[Row], metrics: Mapping[str, str] | None = None) -> 
             scores = 100 * trained[key].astype(float)
             line[name] = scores.mean(skipna=False)
             line[f"± {name.removesuffix(' epoch')}"] = scores.std(skipna=False)
-        line["unresolved %"] = 100 * trained["undecided"].astype(float).mean(skipna=False)
+        line["unresolved %"] = 100 * trained["unresolved"].astype(float).mean(skipna=False)
         lines.append(line | {"diverged": len(runs) - len(trained)})
     return pd.DataFrame(lines)
 

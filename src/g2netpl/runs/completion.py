@@ -122,14 +122,15 @@ class Completed:
 
 
 def choose_thresholds(
-    labels: Any, scores: Any, rule: str = "f1", expected_positives: float | None = None
+    labels: Any, scores: Any, rule: str = "f1", *, expected_positives: float | None = None
 ) -> Thresholds:
     """Calibrate anyone's scores and choose a threshold per class.
 
     `labels` are 1, 0, and −1 or NaN if unknown; `scores` are in [0, 1] and come from a model that
-    was not trained on these labels. Both are arrays or data frames (images × classes). `rule` is
-    "f1", "precision:0.9" or "expected". Without negatives among the labels, thresholds are set so
-    that `expected_positives` per image are proposed (default: the sum of the scores).
+    was not trained on these labels. Both are arrays or data frames (images × classes); labels may
+    be a `LabelTable`. `rule` is "f1", "precision:0.9" or "expected". Without negatives among the
+    labels, thresholds are set so that `expected_positives` per image are proposed (default: the sum
+    of the scores).
     """
     table, values = _aligned(labels, scores)
     k = expected_positives or _expected(table.values, values)
@@ -139,6 +140,7 @@ def choose_thresholds(
 def complete(
     labels: Any,
     scores: Any,
+    *,
     confidence: float | None = None,
     rule: str = "f1",
     expected_positives: float | None = None,
@@ -147,6 +149,7 @@ def complete(
 
     With `confidence`, only so many that this fraction of the added labels is right.
     """
+    check_confidence(confidence)
     table, values = _aligned(labels, scores)
     k = expected_positives or _expected(table.values, values)
     validation = values[table.labelled], table.values[table.labelled]
@@ -296,8 +299,16 @@ def _how_decided(thresholds: Thresholds, k: float, soft: npt.NDArray[np.bool_]) 
     return how if not others else f"{how}; {others:,} held out: the network, by {thresholds}"
 
 
+def check_confidence(level: float | None, name: str = "confidence") -> None:
+    """Reject what is no precision to ask for."""
+    if level is not None and not 0.5 <= level < 1:
+        raise InputError(f"{name}: must be at least 0.5 and less than 1, got {level:g}")
+
+
 def _aligned(labels: Any, scores: Any) -> tuple[LabelTable, Scores]:
     """Labels and scores (N, L) of the same images and classes, by name in data frames."""
+    if isinstance(labels, LabelTable):
+        labels = pd.DataFrame(labels.values, index=labels.images, columns=labels.classes)
     given = pd.DataFrame(labels)
     if isinstance(scores, pd.DataFrame) and isinstance(labels, pd.DataFrame):
         names = ("class", given.columns, scores.columns), ("image", given.index, scores.index)
@@ -306,7 +317,7 @@ def _aligned(labels: Any, scores: Any) -> tuple[LabelTable, Scores]:
             if len(absent):
                 raise InputError(f"scores: no score for {what} {absent[0]!r}")
         scores = scores.loc[given.index, given.columns]
-    found = np.asarray(scores, dtype=np.float32)
+    found = np.array(scores, dtype=np.float32)  # a copy, which the next lines change
     if found.shape != given.shape:
         raise InputError(f"scores: expected shape {given.shape} as the labels, got {found.shape}")
     if not (np.isnan(found) | ((found >= 0) & (found <= 1))).all():

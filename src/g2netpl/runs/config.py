@@ -37,13 +37,13 @@ class DataConfig(ReadKeys):
     only_listed: bool | None = key(
         None, "no training on images that are not listed (default: for VOC, COCO, NUS-WIDE, SPML)"
     )
-    missing: Literal["refuse", "leave-out"] = key("refuse", "listed images that do not exist")
+    missing: Literal["reject", "leave-out"] = key("reject", "listed images that do not exist")
     format: str | None = key(None, "format of the label files (default: recognised)")
     classes: PathText | None = key(None, "file with the allowed classes, one per line")
     aliases: PathText | None = key(None, "file with names of classes, one a line: automobile = car")
     test_labels: Files | None = key(None, "label file of the test images; may be repeated")
     test_images: PathText | None = key(None, "folder of the test images (default: --images)")
-    overlap: Literal["refuse", "allow"] = key("refuse", "test images that are also trained on")
+    overlap: Literal["reject", "allow"] = key("reject", "test images that are also trained on")
     validation_labels: Files | None = key(
         None, "label file of validation images, instead of held-out training images"
     )

@@ -63,7 +63,7 @@ class TrainingRun(TypedDict):
 class EquilibriumMetrics(TypedDict, total=False):
     """How far model and pseudo-labels are from an equilibrium, as far as it was measured."""
 
-    undecided: float | None
+    unresolved: float | None
     soft_positives: float | None
     soft_histogram: list[int] | None
     movement: float | None
@@ -96,7 +96,7 @@ class Result(TypedDict):
     test_map: Number
     last_test_map: Number
     pseudo_label_map: Number
-    undecided: Number
+    unresolved: Number
     best_epoch: int | None
     seconds: Number
 

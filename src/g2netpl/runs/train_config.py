@@ -14,7 +14,7 @@ from g2netpl.utils.stores import check_secrets
 
 PRIORS = ("auto", "names", "none")  # what `prior` may say instead of a file
 USUAL_EPOCHS, LINEAR_STEPS = 10, 500  # at least so many steps for a head with random weights
-TRAINED_AT = {"lite1": 240, "lite2": 260}  # pixels; other backbones: 224
+_OWN_SIZES = {"tiny": 224, "lite0": 224, "lite1": 240, "lite2": 260}  # pixels
 
 PhaseMode = Literal["full", "partial", "linear"]  # trained: everything, upper blocks, the head
 Mode = Literal[PhaseMode, "lp-ft"]
@@ -29,6 +29,14 @@ def path_text(value: object) -> object:
             raise ValueError("must be a path, without a NUL character")
         check_secrets(value)
     return value
+
+
+def _timm_size(backbone: str) -> int:
+    """The pixels that a model of timm was trained with; 224 if timm does not know it."""
+    from timm.models import get_pretrained_cfg  # seconds, and only for models of timm
+
+    about = get_pretrained_cfg(backbone)
+    return 224 if about is None else int(about.input_size[-1])
 
 
 PathText = Annotated[str, BeforeValidator(path_text)]
@@ -61,7 +69,7 @@ class TrainConfig(Options):
     hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=65_536)
     image_size: int = key(
         240,
-        "pixels a side; images are squashed (default: 224; lite1 240, lite2 260)",
+        "pixels a side; images are squashed (default: those of its training)",
         ge=16,
         le=8_192,
     )
@@ -108,8 +116,10 @@ class TrainConfig(Options):
     @classmethod
     def _size_of_backbone(cls, keys: dict[str, Any]) -> dict[str, Any]:
         """The pixels that the backbone was trained with, unless they are given."""
+        if keys.get("image_size") is not None:
+            return keys
         backbone = str(keys.get("backbone", cls.model_fields["backbone"].default))
-        return {"image_size": TRAINED_AT.get(backbone, 224), **keys}
+        return {**keys, "image_size": _OWN_SIZES.get(backbone) or _timm_size(backbone)}
 
     _none = field_validator("learning_rate", "ema", "max_unreadable", mode="before")(none_from_text)
 

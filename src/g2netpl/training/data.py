@@ -121,8 +121,8 @@ def _located(
     files: Files, table: LabelTable, root: str, config: RunConfig, notes: list[str]
 ) -> ListedImages:
     """The images that exist, and a note on the others."""
-    refuse = config.missing == "refuse"
-    located = find_all(table.images, root, LEAVE_OUT_HINT) if refuse else find(table.images, root)
+    reject = config.missing == "reject"
+    located = find_all(table.images, root, LEAVE_OUT_HINT) if reject else find(table.images, root)
     notes += located.notes
     if located.notes:
         table = table.with_images(located.names)
@@ -226,7 +226,7 @@ def keep_test_apart(
     copy = "" if name == trained else f" = {trained!r}"
     where = named(config.test_labels or f"the test split of {named(config.labels)}")
     what = f"{where}: {counted(len(shared), 'image')} also trained on, the first {name!r}{copy}"
-    if config.overlap == "refuse":
+    if config.overlap == "reject":
         raise InputError(f"{what}; {way_out}, or use --set overlap=allow")
     return [f"{what}: test results are too optimistic"]
 

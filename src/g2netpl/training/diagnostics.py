@@ -3,7 +3,7 @@
     regret        what pseudo-labels would gain by their best response, mean per unobserved label
     movement      mean |û − û of the previous epoch| over unobserved labels
     flips         fraction of unobserved labels that crossed 0.5
-    `undecided`   fraction of unobserved labels with 0.25 < û < 0.75
+    `unresolved`   fraction of unobserved labels with 0.25 < û < 0.75
     soft_histogram  unobserved labels by û, 20 bins over [0, 1]
     soft_positives, predicted_positives   mean Σ_j û_j and Σ_j ŷ_j, to compare with k
     gradient_norm of the loss, with fixed û
@@ -62,17 +62,17 @@ class Diagnostics:
         before = self.before
         if before is None or entries == 0:
             return EquilibriumMetrics(
-                undecided=None, soft_positives=None, soft_histogram=None, movement=None, flips=None
+                unresolved=None, soft_positives=None, soft_histogram=None, movement=None, flips=None
             )
         # observed labels are 0 or 1 and do not move: they count in the outer bins only
-        undecided, positives, movement, flips = 0, 0.0, 0.0, 0
+        unresolved, positives, movement, flips = 0, 0.0, 0.0, 0
         histogram = torch.zeros(_BINS, dtype=torch.int64, device=before.device)
         for rows in self._blocks():
             soft = self.method.pseudo_labels(rows)
             assert soft is not None
             now, earlier = soft.half(), before[rows]
             before[rows] = now
-            undecided += int(((soft - 0.5).abs() < 0.25).count_nonzero())
+            unresolved += int(((soft - 0.5).abs() < 0.25).count_nonzero())
             positives += float(soft.sum())
             bins = (soft * _BINS).to(torch.uint8).clamp_(max=_BINS - 1)
             histogram += torch.bincount(bins.flatten(), minlength=_BINS)
@@ -81,7 +81,7 @@ class Diagnostics:
         histogram[0] -= self._negatives
         histogram[-1] -= self._positives
         return {
-            "undecided": undecided / entries,
+            "unresolved": unresolved / entries,
             "soft_positives": positives / len(self.method.observed),
             "soft_histogram": histogram.tolist(),
             "movement": movement / entries,

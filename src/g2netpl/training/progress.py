@@ -14,7 +14,7 @@ def describe(record: Mapping[str, Any]) -> str:
     for key, form in (
         ("validation_map", "mAP {:.1%}"),
         ("regret", "regret {:.3f}"),
-        ("undecided", "unresolved {:.0%}"),
+        ("unresolved", "unresolved {:.0%}"),
         ("images_per_second", "{:.0f} images/s"),
     ):
         if record.get(key) is not None:

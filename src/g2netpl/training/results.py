@@ -68,7 +68,7 @@ def write_results(trainer: Trainer, folder: Path, began: float, console: Console
         "test_map": None if tested is None else ranked_map(tested.scores, tested.table.values),
         "last_test_map": last,
         "pseudo_label_map": pseudo_label_map,
-        "undecided": state.history[-1]["undecided"],
+        "unresolved": state.history[-1]["unresolved"],
         "seconds": round(time.perf_counter() - began, 3),
     }
 

@@ -460,10 +460,10 @@ class Trainer:
         return 0 < patience <= len(records) and all(map(self._is_quiet, records[-patience:]))
 
     def _is_quiet(self, record: Epoch) -> bool:
-        undecided, regret, movement = record["undecided"], record["regret"], record["movement"]
-        if undecided is None or regret is None or movement is None:
+        unresolved, regret, movement = record["unresolved"], record["regret"], record["movement"]
+        if unresolved is None or regret is None or movement is None:
             return False
-        has_moved = undecided < 1.0  # pseudo-labels that are all uncertain have not begun to
+        has_moved = unresolved < 1.0  # pseudo-labels that are all uncertain have not begun to
         is_still = movement < self.config.movement_tolerance
         return has_moved and is_still and regret < self.config.regret_tolerance
 

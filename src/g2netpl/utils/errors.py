@@ -19,7 +19,7 @@ class InputError(UserError):
 
 _EXTRAS = {
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), "export"),
-    **dict.fromkeys(("huggingface_hub", "datasets"), "hub"),
+    "datasets": "hub",
     **dict.fromkeys(("fsspec", "s3fs"), "remote"),
     **dict.fromkeys(("tensorboard", "mlflow", "wandb"), "trackers"),
     "ray": "ray",

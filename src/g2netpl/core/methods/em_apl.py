@@ -20,7 +20,9 @@ from g2netpl.core.methods.base import Method, MethodOptions, register
 _SOURCE, _GRID = "Zhou et al., ECCV 2022", ("entropy_weight", (0.01, 0.03, 0.1))
 
 
-@register("em-apl", "EM, and later certain negatives", _SOURCE, grid=_GRID)
+@register(
+    "em-apl", "EM, later with pseudo-labels: the lowest scores become negative", _SOURCE, grid=_GRID
+)
 @register("em", "maximise the entropy of unobserved labels", _SOURCE, grid=_GRID, negatives=0.0)
 class AsymmetricPseudoLabels(Method):
     """Cross-entropy of observed labels and negative pseudo-labels, negative entropy of others."""

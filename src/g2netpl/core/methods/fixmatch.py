@@ -17,7 +17,7 @@ from g2netpl.core.models import Model
 
 @register(
     "fixmatch",
-    "confident predictions of a weak augmentation train the strong one (our form)",
+    "confident predictions of a weak augmentation train the strong one (multi-label adaptation)",
     "Sohn et al., NeurIPS 2020",
     grid=("threshold", (0.8, 0.9, 0.95)),
 )

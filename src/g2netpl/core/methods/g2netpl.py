@@ -1,12 +1,12 @@
 """G²NetPL, the paper's method: a soft pseudo-label û = F(y) for every unobserved label.
 
 The model learns from û with the confidence-aware weight ξ(û, φ): `loss`. In turn û lowers its own
-cost, which pulls it to 0 or 1 and keeps it near the prediction: `update`, by a gradient step for
-the argmin that the paper writes. The formulas are in `equations`. Where the paper leaves a choice
+cost, which pulls it to 0 or 1 and keeps it near the prediction: `update`, by one gradient step
+where the paper has an argmin. The formulas are in `equations`. Where the paper leaves a choice
 open, the choice is an option; dev/log/where-the-paper-is-silent.md has the reasons.
 
 g2netpl        our weights; with positive-only labels on top of the sampled-positive model
-g2netpl-paper  the paper's words, with its weights
+g2netpl-paper  our literal reading of the paper, with every weight 1
 plmcl          the authors' other paper: momentum, and û = sigmoid(y)
 """
 
@@ -29,7 +29,7 @@ _PAPER, _GRID = "Abdelfattah et al., BMVC 2022", ("unobserved_weight", (0.05, 0.
 
 
 class G2NetPLOptions(MethodOptions):
-    """Readings of the paper, and weights."""
+    """Hyperparameters, and choices that the paper leaves open."""
 
     response: Literal["gradient", "best_response", "fixed"] = Field(
         default="gradient", description="update of û: a gradient step, the exact minimum, or none"
@@ -88,7 +88,7 @@ class G2NetPLOptions(MethodOptions):
 )
 @register(
     "g2netpl-paper",
-    "soft pseudo-labels that follow the predictions; the paper's words, all sums over B·L",
+    "soft pseudo-labels that follow the predictions; literal reading, all sums over B·L",
     _PAPER,
     grid=("unobserved_weight", (0.03, 0.1, 1.0)),
     step_size=1.0,

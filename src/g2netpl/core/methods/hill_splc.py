@@ -14,7 +14,7 @@ _SOURCE = "Zhang et al., arXiv 2112.07368"
 
 @register(
     "hill",
-    "assume negative; negatives that the model doubts fade out",
+    "assume negative; likely false negatives count less",
     _SOURCE,
     grid=("peak", (1.1, 1.3, 1.5)),
 )

@@ -34,7 +34,7 @@ _SOURCE, _RATES = "Kim et al., CVPR 2022", ("rate", (0.005, 0.02, 0.05))
 )
 @register(
     "ll-cp",
-    "assume negative; the largest losses become positive for good",
+    "assume negative; the largest losses are corrected permanently",
     _SOURCE,
     grid=_RATES,
     action="permanent",

@@ -22,7 +22,7 @@ from g2netpl.core.methods.base import Method, MethodOptions, register
 
 @register(
     "ups",
-    "rounds of training on pseudo-labels that were confident and stable (our form)",
+    "rounds of training on pseudo-labels that were confident and stable (multi-label adaptation)",
     "Rizve et al., ICLR 2021",
     grid=("positive_mean", (0.6, 0.7, 0.8)),
 )

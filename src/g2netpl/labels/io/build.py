@@ -158,7 +158,7 @@ def by_folder(images: Iterable[str]) -> dict[str, str]:
 _CLASH_HINT = "correct one of the files, or use --contradictions unknown or last"
 
 
-def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> LabelTable:
+def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "reject") -> LabelTable:
     """One table of those of all files: all their images, all their classes, all that is known.
 
     A class that a file does not have is unobserved for its images. What two files say about an
@@ -194,7 +194,7 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     notes = [f"{file}: {note}" for file, table in tables.items() for note in table.notes]
     notes.append(f"{len(tables)} label files joined: {shared} are in more than one")
     if issues:
-        if rule == "refuse":
+        if rule == "reject":
             raise LabelFileError(issues, _CLASH_HINT)
         if rule == "unknown":
             labels[disputed] = UNOBSERVED

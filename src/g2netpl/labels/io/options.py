@@ -15,7 +15,7 @@ from g2netpl.utils.errors import InputError, did_you_mean
 from g2netpl.utils.options import Options, key
 
 Absent = Literal["unobserved", "negative"]
-Contradictions = Literal["refuse", "unknown", "last"]
+Contradictions = Literal["reject", "unknown", "last"]
 TagLevel = int | Literal["leaf", "all"] | None
 Names = Annotated[
     tuple[str, ...],
@@ -31,7 +31,7 @@ class ReadKeys(Options):
     separator: str | None = key(
         None, "characters that separate tags, such as ';,' (default: ';' or '|')", min_length=1
     )
-    contradictions: Contradictions = key("refuse", "labels that are 1 in one file and 0 in another")
+    contradictions: Contradictions = key("reject", "labels that are 1 in one file and 0 in another")
     image_column: str | None = key(None, "column of image names (default: recognised)")
     tags_column: Names = key((), "columns of tags, such as keywords (default: by name)")
     ignore_columns: Names = key((), "columns to leave out, separated by commas")
