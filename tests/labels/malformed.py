@@ -220,7 +220,7 @@ CASES = {
     "csv: other columns": Case(
         csv("image,Date,cat,Lens Model\nx,2019-05-01,1,EF 50\ny,2019-05-02,0,\nz,,1,\n"),
         "labels.csv:1: no labels (1, 0 or nothing) in the columns 'Date' (as '2019-05-01'), "
-        "'Lens Model' (as 'EF 50'); leave them out: --ignore-columns 'Date,Lens Model'",
+        "'Lens Model' (as 'EF 50'); leave them out: --set ignore_columns='Date,Lens Model'",
     ),
     "csv: a pipe": Case(fifo, "labels.csv: not a regular file"),
     # tags
@@ -236,7 +236,7 @@ CASES = {
     ),
     "tags: a column that is not there": Case(
         csv("image,labels\na,cat\n", "tags.csv"),
-        "tags.csv:1: --tags-column: no column 'label' (did you mean 'labels'?)",
+        "tags.csv:1: --set tags_column=label: no column 'label' (did you mean 'labels'?)",
         ("--tags-column", "label"),
     ),
     # OpenImages

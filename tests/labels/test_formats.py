@@ -209,7 +209,9 @@ def test_told_classes_give_the_order_and_others_are_mistakes(tmp_path, make):
     assert told.classes == names
     assert told.values[:, [2, 0]].tolist() == usual.values.tolist()
     assert (told.values[:, 1] == UNOBSERVED).all()
-    with pytest.raises(LabelFileError, match=r"'dog' \(did you mean 'dogs'\?\).*--ignore-columns"):
+    with pytest.raises(
+        LabelFileError, match=r"'dog' \(did you mean 'dogs'\?\).*--set ignore_columns"
+    ):
         read_labels(path, options=ReadOptions(classes=("dogs", "cat")))
 
 

@@ -107,7 +107,7 @@ def test_texts_and_columns_of_numbers_are_read(tmp_path):
     path = write(tmp_path / "3.parquet", wide)
     assert said(path) == (("cat", "dog"), [[1, 1], [0, 0], [U, U]])
     path = write(tmp_path / "4.parquet", wide | {"width": [640, 480, 640]})
-    with pytest.raises(LabelFileError, match="leave them out: --ignore-columns width"):
+    with pytest.raises(LabelFileError, match="leave them out: --set ignore_columns=width"):
         read_labels(path)
     assert said(path, classes=("dog", "cat"))[1] == [[1, 1], [0, 0], [U, U]]
     grouped = write(tmp_path / "5.parquet", wide | {"group": ["g", "h", None]})

@@ -98,7 +98,7 @@ def test_an_export_of_a_person_and_another_by_hand(tmp_path, absent):
 
 def test_the_flat_export_is_refused_in_one_line(tmp_path):
     flat = {"picture": "a.jpg", "id": 1, "tags": "cat", "annotator": 1, "annotation_id": 3}
-    with pytest.raises(InputError, match=r"this is JSON-MIN; export the project as JSON$"):
+    with pytest.raises(InputError, match=r"this is JSON-MIN; export the project as JSON "):
         read_labels(put(tmp_path / "min.json", [flat]))
 
 

@@ -30,8 +30,8 @@ def test_what_minus_one_means_is_asked_where_no_cell_is_0(tmp_path, ending, firs
         read_labels(path)
     assert len(asked.value.issues) == 1
     assert str(asked.value).endswith(
-        f"{first}: class 'Young' is -1, and no cell is 0; give --minus-one negative if -1 means "
-        "negative, or --minus-one unobserved if it means unknown"
+        f"{first}: class 'Young' is -1, and no cell is 0; give --set minus_one=negative if -1 "
+        "means negative, or --set minus_one=unobserved if it means unknown"
     )
     assert read_labels(path, options=ReadOptions(minus_one="negative")).values.tolist() == NEGATIVES
     assert read_labels(path, options=ReadOptions(minus_one="unobserved")).values.tolist() == SIGNS

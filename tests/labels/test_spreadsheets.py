@@ -206,12 +206,12 @@ REFUSED = {
     "cp1252": (
         "libreoffice-tags-cp1252.csv",
         ":2: expected UTF-8 text, byte 71 is 0xe9; save the file as UTF-8, or for CSV name its "
-        "encoding, as --encoding cp1252",
+        "encoding, as --set encoding=cp1252",
     ),
     "dates": (
         "libreoffice-wide.xlsx",
         ":1: no labels (1, 0 or nothing) in the columns 'Datum' (as '2019-05-01'); leave them out: "
-        "--ignore-columns Datum",
+        "--set ignore_columns=Datum",
     ),
     "a password": (
         OLE + bytes(512) + "EncryptedPackage".encode("utf-16-le"),
@@ -222,7 +222,7 @@ REFUSED = {
     "an empty workbook": (workbook(), "x.xlsx:1: expected a header 'image,<class>,…'"),
     "a note beside the table": (
         workbook(WIDE, ["a.jpg", 1, 0, None, "blurred"]),
-        "x.xlsx:2: expected 3 cells as in the header, got 5",
+        "x.xlsx:2: expected 3 cells as in the header (row 1), got 5",
     ),
 }
 

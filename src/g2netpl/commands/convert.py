@@ -17,7 +17,12 @@ SPML benchmark.
 
 import argparse
 
-from g2netpl.commands.flags import add_config_flags, add_overwrite_flag, checked
+from g2netpl.commands.flags import (
+    add_config_flags,
+    add_overwrite_flag,
+    add_settings_flags,
+    checked,
+)
 from g2netpl.commands.writing import add_writing_flags, summary, write_table, written
 from g2netpl.labels.class_warnings import similar_names_note
 from g2netpl.labels.io import read_labels
@@ -36,6 +41,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(
         parser, (*keys, *ReadKeys.model_fields), seed="seed of the hidden labels (default: 0)"
     )
+    add_settings_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:

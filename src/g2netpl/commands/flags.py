@@ -77,7 +77,7 @@ def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise InputError(f"--set: expected KEY=VALUE, got {text!r}")
-    return key.strip(), value.strip()
+    return key.strip(), value.strip() or value  # a blank may separate tags
 
 
 def add_plugin_flag(parser: argparse._ActionsContainer) -> None:
@@ -106,7 +106,10 @@ def given_keys(flags: argparse.Namespace) -> dict[str, Any]:
     """The keys of --config, overridden by those of --set and by flags."""
     given = {name: getattr(flags, name, None) for name in KEYS}
     given = {name: value for name, value in given.items() if value not in (None, False)}
-    pairs = dict(getattr(flags, "set", ()))
+    pairs: dict[str, Any] = {}
+    for name, value in getattr(flags, "set", ()):  # names of columns add up
+        is_list = name in KEYS and isinstance(KEYS[name].get_default(), tuple)
+        pairs[name] = [*pairs.get(name, ()), value] if is_list else value
     keys = {name: pairs.pop(name) for name in KEYS if name in pairs and name != "options"}
     options = {"options": pairs} if pairs else {}
     return read_keys(getattr(flags, "config", None), {**keys, **given, **options})

@@ -98,7 +98,8 @@ def match_filenames(
     for name, hits in best.items():
         if len(hits) > 1:
             both = " and ".join(map(repr, hits[:2]))
-            raise InputError(f"image {name!r}: {root} has {both}; write the exact name")
+            where = os.path.abspath(root) if root == "." else root
+            raise InputError(f"image {name!r}: {where} has {both}; write the exact name")
         other = by.setdefault(hits[0], hits[0] if hits[0] in listed else name)
         if other != name:
             raise InputError(

@@ -23,6 +23,7 @@ RAW_SUFFIXES = (  # of cameras; rawpy reads the preview in most of them
     *(".kdc", ".dcr", ".dcs", ".k25", ".mef", ".mos", ".fff", ".gpr", ".bay", ".cap", ".ptx"),
     *(".rwz", ".drf", ".ari", ".ori", ".eip"),
 )
+_SYSTEM = ("@eadir", "@recycle", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found")
 UNREAD_SUFFIXES = (".jxl", ".psd")  # of photos that cannot be read
 
 
@@ -178,7 +179,8 @@ def unread_note(root: str | Path) -> list[str]:
 
 
 def _files_below(root: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Every folder, and the files in it, but for hidden ones."""
+    """Every folder, and the files in it, but for hidden ones and those of the system."""
     for folder, subfolders, files in os.walk(os.fspath(root)):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        shown = (name for name in subfolders if name.lower() not in _SYSTEM and name[0] != ".")
+        subfolders[:] = sorted(shown)
         yield folder, [file for file in files if not file.startswith(".")]

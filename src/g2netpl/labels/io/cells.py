@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from g2netpl.labels.names import normalize_name
 from g2netpl.labels.table import IndexArray
 
-MARKS = ";|,\t/"  # that may separate tags
+MARKS = ";|,\t/；"  # that may separate tags
+NO_TAG = ("nan", "NaN", "None", "null", "NULL", "<NA>")  # as programs write an empty cell
 _SPLIT = "\x1f"
-_LISTS = {"[": "]", "(": ")", "{": "}"}
+_LISTS = {"[": "]", "(": ")", "{": "}", '"': '"'}
 _ITEM = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 
 
@@ -23,10 +24,12 @@ def split_cells(cells: Sequence[str], separator: str) -> tuple[IndexArray, Index
 
     A cell is a list written as text, or has parts between separators and line breaks.
     """
-    texts = parts = pc.utf8_trim_whitespace(pa.array(cells, pa.large_string()))
+    texts = pc.utf8_trim_whitespace(pa.array(cells, pa.large_string()))
+    parts = texts = pc.if_else(pc.is_in(texts, pa.array(NO_TAG, texts.type)), "", texts)
     for mark in (*each_mark(separator), "\n", "\r"):
         parts = pc.replace_substring(parts, mark, _SPLIT)
-    may_be_lists = texts.filter(pc.match_substring_regex(texts, r"^[\[({]")).unique().to_pylist()
+    is_like_list = pc.match_substring_regex(texts, r"""^[\[({"]""")
+    may_be_lists = texts.filter(is_like_list).unique().to_pylist()
     lists = {text: items for text in may_be_lists if (items := _list_items(text)) is not None}
     if lists:
         is_list = pc.is_in(texts, pa.array(list(lists), texts.type))
@@ -53,22 +56,33 @@ def cell_tags(cell: str, separator: str) -> list[str]:
 
 
 def _list_items(text: str) -> list[str] | None:
-    """The items of `['a', 'b']`, `["a","b"]`, `['a' 'b']` or `[a, b]`; None if it is no list."""
+    """The items of `['a', 'b']`, `["a","b"]`, `['a' 'b']`, `[a, b]`, `{a,b}` or `"a", "b"`.
+
+    None if it is no list, or one of objects, or of 1 and 0 for classes that it does not name.
+    """
     if _LISTS[text[0]] != text[-1]:
         return None
     found: object = None
+    inner = text if text[0] == '"' else text[1:-1]
+    if re.fullmatch(r"[01](\.0?)?([\s,]+[01](\.0?)?)+", inner.strip()):
+        return None
     try:
-        found = json.loads(text)
+        found = json.loads(f"[{inner}]" if text[0] == '"' else text) or []
     except (ValueError, RecursionError):
-        inner = text[1:-1]
         quoted = _ITEM.findall(inner)
         if re.fullmatch(r"[\s,]*", _ITEM.sub("", inner)) and (quoted or text[0] == "["):
             found = [re.sub(r"\\(.)", r"\1", one or other) for one, other in quoted]
-        elif text[0] == "[" and not re.search("[;|\"']", inner):
+        elif text[0] in "[{" and not {*";|\"'", *(":" if text[0] == "{" else "")} & {*inner}:
             found = inner.split(",")
-    if not isinstance(found, list):
+    if not isinstance(found, list) or any(isinstance(item, list | dict) for item in found):
         return None
     return [str(item).strip() for item in found if item is not None]
+
+
+def is_broken(cell: str) -> bool:
+    """Whether a cell looks like a list, and is none of tags: `[1, 0]`, `[{"name": "cat"}]`."""
+    text = cell.strip()
+    return text[:1] in {*'[{"'} and _LISTS[text[0]] == text[-1] and _list_items(text) is None
 
 
 def commas_separate(tags: Collection[str]) -> bool:
@@ -87,7 +101,7 @@ def commas_separate(tags: Collection[str]) -> bool:
 
 def tags_cell(tags: Sequence[str]) -> str:
     """A cell that reads back as these tags."""
-    odd = [name for name in tags if set(";|,\r\n") & {*name} or name != name.strip()]
-    if odd or (tags and _LISTS.get(tags[0][0]) == tags[-1][-1]):
+    odd = [name for name in tags if set(";|,；\r\n") & {*name} or name != name.strip()]
+    if odd or (tags and (_LISTS.get(tags[0][0]) == tags[-1][-1] or tags[0] in NO_TAG)):
         return json.dumps(tags, ensure_ascii=False)
     return ";".join(tags)

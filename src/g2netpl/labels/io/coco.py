@@ -65,7 +65,7 @@ def image_folder(path: Path) -> Path:
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read annotations; issues name their place in the file."""
     issues = Issues()
-    content: _Content = read_json(path, issues, _Content)
+    content: _Content = read_json(path, issues, _Content, "COCO")
     images = sorted(content.images, key=lambda image: image.id)
     categories = sorted(content.categories, key=lambda category: category.id)
     classes = [normalize_name(category.name) for category in categories]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from g2netpl.labels.io.frames import Sheet, label_of
-from g2netpl.labels.io.options import ReadOptions
+from g2netpl.labels.io.options import ReadOptions, set_key
 from g2netpl.labels.names import FileIndex, normalize_name, plain_names
 from g2netpl.labels.paths import SUFFIXES, list_images
 from g2netpl.utils.errors import did_you_mean, listed
@@ -31,6 +31,8 @@ _TAG_WORDS = (
     *("motsclés", "motclé", "etiquetas", "etiqueta", "palabrasclave", "parolechiave"),
 )
 _CLASS_WORDS = ("species", "categories", "category", "classes", "class", "genre", "genres")
+_SAME_TAGS = ("keywords", "keyword", "subject")  # exiftool writes those of IPTC and of XMP
+_VALUE_WORDS = ("value", "confidence", "conf", "score", "probability", "prob")
 _ROOT = re.compile(r"((?:[A-Za-z]:)?[\\/]+)[^\\/]+[\\/]")
 _NAMED = 8  # columns in a note
 
@@ -43,6 +45,7 @@ class Columns:
     classes: tuple[int, ...]  # none if there are columns of tags
     tags: tuple[int, ...] = ()
     absent: int | None = None
+    value: int | None = None  # next to the tags: 1 if the tag of the row is there, 0 if it is not
     group: int | None = None
     notes: tuple[str, ...] = ()  # what was taken as what, unless the header says so
 
@@ -88,29 +91,40 @@ def find_columns(sheet: Sheet, options: ReadOptions) -> Columns:
         message = (
             f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got {got!r}"
         )
-        hint = "--image-column names the column of image names, --tags-column those of tags"
-        sheet.issues.stop(sheet.header_place, "header", f"{message}; {hint}")
+        message += "; this row is taken as the header: delete those above the real one, or name "
+        message += "the columns: --set image_column=NAME, --set tags_column=NAME"
+        message += "".join(f" ({note})" for note in sheet.notes)
+        sheet.issues.stop(sheet.header_place, "header", message)
     tags = _tags_places(sheet, options, image, places, others)
-    absent, left_out = None, index
+    absent, value, left_out = None, None, index
     if tags:
         absent = next((at for at in others if lower[at] == ABSENT and at not in tags), None)
-        left_out = [*index, *(at for at in others if at not in (*tags, absent))]
+        rest = [at for at in others if at not in (*tags, absent)]
+        numbers = (at for at in rest if _key(header[at]) in _VALUE_WORDS and sheet.head(at))
+        value = next(numbers, None)
+        left_out = [*index, *(at for at in rest if at != value)]
     taken = []
     if options.image_column is None and lower[image] not in IMAGE_HEADERS:
         taken.append(f"column {header[image]!r} names the images")
-    if not options.tags_column and tags and lower[tags[0]] not in TAG_HEADERS:
-        taken.append(f"column {header[tags[0]]!r} has their tags")
+    if not options.tags_column and tags and (lower[tags[0]] not in TAG_HEADERS or tags[1:]):
+        words = listed((repr(header[place]) for place in tags), _NAMED)
+        taken.append(f"column {words} has their tags")
+    if value is not None:
+        taken.append(f"column {header[value]!r} decides whether they are there")
     if left_out:
         names = (repr(header[place] or "row numbers") for place in left_out)
         taken.append(f"left out: {listed(names, _NAMED)}")
     notes = [*sheet.notes, *notes, *(["; ".join(taken)] if taken else [])]
-    return Columns(image, () if tags else tuple(others), tags, absent, group, tuple(notes))
+    if not tags and len(others) == 1 and _key(header[others[0]]) in _TAG_WORDS:
+        note = f"column {header[others[0]]!r} is read as one class, 1 or 0; as two classes: "
+        notes.append(note + set_key("tags_column", header[others[0]]))
+    return Columns(image, () if tags else tuple(others), tags, absent, value, group, tuple(notes))
 
 
 def image_place(sheet: Sheet, places: Sequence[int], options: ReadOptions) -> int | None:
     """The column of the images' names; None if no column looks like it."""
     if options.image_column is not None:
-        return _named(sheet, options.image_column, "--image-column")
+        return _named(sheet, options.image_column, "image_column")
     header = [name.lower() for name in sheet.header]
     if places and header[places[0]] in IMAGE_HEADERS:
         return places[0]
@@ -138,18 +152,27 @@ def _tags_places(
     """The columns of tags; none if every class has a column."""
     if options.tags_column:
         names = _names(sheet.header, options.tags_column)
-        return tuple(dict.fromkeys(_named(sheet, name, "--tags-column") for name in names))
+        return tuple(dict.fromkeys(_named(sheet, name, "tags_column") for name in names))
     if places[0] == image and is_tag_header([sheet.header[place] for place in places]):
-        return (others[0],)
+        return () if is_one_class(sheet, others, options) else (others[0],)
     wide = any(_holds_labels(sheet, place) for place in others)
     words = [_key(sheet.header[place]) for place in others]
     for word in (*_TAG_WORDS, *(() if wide else _CLASS_WORDS)):
         for place in (at for at, name in zip(others, words, strict=True) if name == word):
             may_be_empty = len(sheet.cells) and word in _TAG_WORDS and not wide
             if (sheet.head(place) or may_be_empty) and not _holds_labels(sheet, place):
-                return (place,)
+                same = _SAME_TAGS if word in _SAME_TAGS else (word,)
+                found = (at for at, name in zip(others, words, strict=True) if name in same)
+                return tuple(at for at in found if not _holds_labels(sheet, at))
     lists = [place for place in others if not wide and _holds_lists(sheet, place)]
     return tuple(lists) if len(lists) == 1 else ()
+
+
+def is_one_class(sheet: Sheet, others: Sequence[int], options: ReadOptions) -> bool:
+    """Whether `image,label` holds nothing but both 0 and 1, which are no names of classes."""
+    if len(others) > 1 or options.single_label or {"0", "1"} & {*(options.classes or ())}:
+        return False
+    return {*map(str.strip, sheet.texts(others[0]))} - {""} == {"0", "1"}
 
 
 def _holds_labels(sheet: Sheet, place: int) -> bool:
@@ -187,10 +210,10 @@ def _place(header: Sequence[str], name: str) -> int | None:
     return lower.index(name.lower()) if name.lower() in lower else None
 
 
-def _named(sheet: Sheet, name: str, flag: str) -> int:
+def _named(sheet: Sheet, name: str, key: str) -> int:
     place = _place(sheet.header, normalize_name(name))
     if place is None:
-        message = f"{flag}: no column {name!r} ({did_you_mean(name, sheet.header)})"
+        message = f"{set_key(key, name)}: no column {name!r} ({did_you_mean(name, sheet.header)})"
         sheet.issues.stop(sheet.header_place, "header", message)
     return place
 

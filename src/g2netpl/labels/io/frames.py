@@ -8,6 +8,7 @@ import io
 import json
 import re
 import warnings
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,18 @@ ENDINGS = (".csv", ".tsv", *BOOK_ENDINGS, *PARQUET_ENDINGS)
 MINUS_ONE = -2  # a cell of -1, until it is known whether that means negative or unobserved
 _HEAD = 200  # rows that show what a column holds
 _WORDS = {  # of labels, in lower case
-    POSITIVE: ("1", "1.0", "1,0", "true", "yes", "x", "✓", "✔", "wahr", "ja", "vrai", "oui"),
-    NEGATIVE: ("0", "0.0", "0,0", "false", "no", "falsch", "nein", "faux", "non"),
-    UNOBSERVED: ("", "?", "na", "n/a", "nan", "null"),
+    POSITIVE: (
+        *("1", "1.0", "1,0", "true", "t", "yes", "y", "present", "x", "✓", "✔", "☑", "✅"),
+        *("wahr", "ja", "vrai", "oui", "vero", "verdadero", "sí", "si"),
+    ),
+    NEGATIVE: (
+        *("0", "0.0", "0,0", "false", "f", "no", "n", "absent", "✗", "✘", "☐", "❌"),
+        *("falsch", "nein", "faux", "non", "falso"),
+    ),
+    UNOBSERVED: ("", "?", "na", "n/a", "nan", "none", "null", "<na>", "\\n"),
     MINUS_ONE: ("-1", "-1.0", "-1,0"),
 }
+LABEL_WORDS = "1, 0, true, false, yes, no, present, absent, x, ✓, ✗ or nothing"
 _LABELS = {word: value for value, words in _WORDS.items() for word in words}
 _DELIMITERS = ",;\t|"
 _BEFORE = re.compile(r"\r?\n|sep=([,;\t|])[ \t]*\r?\n", re.IGNORECASE)  # as only Excel writes
@@ -70,7 +78,7 @@ class Sheet:
     @property
     def separators(self) -> str:
         """What separates tags in a cell: nothing that separates columns."""
-        return ";|" if self.delimiter in (",", None) else ",|;"
+        return ";|；" if self.delimiter in (",", None) else ",|;；"
 
     def where(self, row: int) -> str:
         """The place of a row of `cells`, in words."""
@@ -89,7 +97,7 @@ class Sheet:
 
 def label_of(cell: str) -> int | None:
     """The label in a cell of a class column; None if it is none."""
-    text = cell.strip().lower()
+    text = cell.strip().removesuffix("\ufe0f").lower()  # which makes ✔ an emoji
     if text in _LABELS or not text[-1:].isdecimal():
         return _LABELS.get(text)
     try:  # 1.00
@@ -157,7 +165,8 @@ def _open_text(path: Path, issues: Issues, encoding: str | None) -> Sheet:
     first, _, rest = text.partition("\n")
     mark = mark or delimiter_of(first)
     header = first.split(mark)
-    frame = None if '"' in text else _parsed(rest, mark, len(header))
+    has_odd = '"' in text or not header[-1].strip()  # a column without a name may hold cells
+    frame = None if has_odd else _parsed(rest, mark, len(header))
     if frame is not None:
         frame.index += line + 1
         return Sheet(path, header, frame, issues, line, mark)
@@ -193,9 +202,9 @@ def _rectangle(path: Path, rows: Rows, issues: Issues, mark: str | None = None) 
         if len(row) >= width and not any(map(str.strip, row[width:])):
             kept[place] = row[:width]
         elif any(map(str.strip, row)):
-            message = f"expected {width} cells as in the header, got {len(row)}"
-            hint = "; separate tags by ';' or '|'" if mark == "," else ""
-            issues.add(f"{path}:{place}", "number of cells", message + hint)
+            message = f"expected {width} cells as in the header (row {line}), got {len(row)}"
+            hint = "separate tags by ';' or '|'" if mark == "," else "name each column in one row"
+            issues.add(f"{path}:{place}", "number of cells", f"{message}; {hint}")
     frame = pd.DataFrame([*kept.values()], [*kept], range(width), dtype=object)
     return Sheet(path, header, frame, issues, line, mark)
 
@@ -205,6 +214,9 @@ def _rectangle(path: Path, rows: Rows, issues: Issues, mark: str | None = None) 
 
 def _open_book(path: Path, issues: Issues) -> Sheet:
     """The first visible sheet of a workbook; merged cells hold the text of the first."""
+    if path.name.startswith("~$"):
+        message = f"a lock file of Excel; close Excel and name {path.name[2:]}"
+        issues.stop(str(path), "workbook", message)
     file = io.BytesIO(read_bytes(path))
     try:
         with warnings.catch_warnings():
@@ -219,7 +231,10 @@ def _open_book(path: Path, issues: Issues) -> Sheet:
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as problem:  # a damaged file can say anything, and Rust may panic
-        issues.stop(str(path), "workbook", f"not a readable workbook ({problem!s:.200})")
+        is_text = file.getvalue() and b"\0" not in file.getvalue()[:500]
+        cause = "it holds CSV, HTML or XML" if is_text else "damaged, or with a password"
+        message = f"not a readable workbook ({problem!s:.200}): {cause}; save it as .xlsx again"
+        issues.stop(str(path), "workbook", message)
     top = next((line for line, row in rows.items() if any(row)), 1)
     for (first, left), (last, right) in merged:  # from 0; the header stays as it is
         for line in {*range(max(first, top) + 1, last + 2)} & {*rows}:
@@ -233,6 +248,15 @@ def _open_book(path: Path, issues: Issues) -> Sheet:
     if merged:
         sheet.notes.append("merged cells are read as if each held the text of the first")
     return sheet
+
+
+def holds_formulas(path: Path | str) -> bool:
+    """Whether a workbook that can be read has formulas."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as book:
+        pages = (name for name in book.namelist() if "worksheets/sheet" in name)
+        return any(b"<f>" in book.read(name) for name in pages)
 
 
 def read_parquet(path: Path, issues: Issues) -> pd.DataFrame:

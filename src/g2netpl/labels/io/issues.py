@@ -68,8 +68,8 @@ class Issues(list[Issue]):
             raise LabelFileError(self)
 
     def stop(self, where: str, kind: str, message: str) -> NoReturn:
-        """Add an issue after which nothing can be read."""
-        self.append(Issue(where, kind, message))
+        """Add an issue after which nothing can be read; it is the first to be reported."""
+        self.insert(0, Issue(where, kind, message))
         raise LabelFileError(self)
 
 
@@ -102,11 +102,14 @@ def read_text(path: Path, issues: Issues, encoding: str | None = None) -> str:
         message = f"expected text in the encoding {used}, which it is not (byte {at})"
         if used == "utf-8":
             message = f"expected UTF-8 text, byte {at} is 0x{content[at]:02x}; save the file as "
-            message += "UTF-8, or for CSV name its encoding, as --encoding cp1252"
+            message += "UTF-8, or for CSV name its encoding, as --set encoding=cp1252"
+        if content.startswith(b"\x1f\x8b"):
+            message = "compressed by gzip; unpack it"
         issues.stop(f"{path}:{1 + content[:at].count(10)}", "encoding", message)
     if "\0" in text:
         line = 1 + text.count("\n", 0, text.index("\0"))
-        issues.stop(f"{path}:{line}", "encoding", "a NUL character; is this a text file?")
+        message = "a NUL character; is this text? UTF-16 without a mark: --set encoding=utf-16-le"
+        issues.stop(f"{path}:{line}", "encoding", message)
     return text.removeprefix("\ufeff")
 
 
@@ -128,7 +131,7 @@ def beginning(path: Path) -> str:
     return text.replace("\r", "\n").partition("\n")[0]
 
 
-def read_json(path: Path, issues: Issues, kind: Any = Any) -> Any:
+def read_json(path: Path, issues: Issues, kind: Any = Any, name: str = "") -> Any:
     """The content of a JSON file, as a model of pydantic describes it; raises all mismatches."""
     try:
         return TypeAdapter(kind).validate_json(read_text(path, issues))
@@ -138,5 +141,7 @@ def read_json(path: Path, issues: Issues, kind: Any = Any) -> Any:
             message = error["msg"].removeprefix("Value error, ")
             if error["type"] not in ("missing", "json_invalid", "value_error"):
                 message += f", got {error['input']!r:.60}"
+            if name and not issues and error["type"] != "json_invalid":
+                message += f" (read as {name}; other JSON is not read: write CSV image,labels)"
             issues.add(f"{path}: {place.lstrip('.')}" if place else str(path), "JSON", message)
     issues.raise_any()

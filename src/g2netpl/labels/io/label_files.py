@@ -41,7 +41,7 @@ Paths = str | Path | Sequence[str | Path]
 USUAL = ReadOptions()
 _LEARN_SOME = (
     "--classes must list all classes of the file; to learn only some, leave out the other columns "
-    "with --ignore-columns (g2netpl convert writes a CSV file with a column per class)"
+    "with --set ignore_columns=NAMES (g2netpl convert writes a CSV file with a column per class)"
 )
 
 

@@ -99,7 +99,7 @@ def can_read(path: Path) -> bool:
 def read(path: Path, options: ReadOptions) -> LabelTable:
     """Read tasks; issues name the task's place in the file, from 0."""
     issues = Issues()
-    tasks: list[_Task] = read_json(path, issues, list[_Task])
+    tasks: list[_Task] = read_json(path, issues, list[_Task], "Label Studio")
     is_unique = len({task.name for task in tasks}) == len({task.path for task in tasks})
     names = plain_names([task.name if is_unique else task.path for task in tasks])
     found = [

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
 import numpy as np
@@ -65,6 +66,11 @@ class ReadOptions(ReadKeys):
         return NEGATIVE if (self.absent or usual) == "negative" else UNOBSERVED
 
 
+def set_key(name: str, value: str) -> str:
+    """How to give a key, in the form that every command takes: `--set separator=,`."""
+    return f"--set {name}={quote(value)}"
+
+
 # classes
 
 
@@ -106,7 +112,9 @@ def check_classes(classes: Sequence[str], where: str, issues: Issues) -> None:
     """Report names that cannot be classes, and those that are there twice."""
     seen = set[str]()
     for place, name in enumerate(classes):
-        problem = class_problem(name) if name else f"column {place + 2} has no class name"
+        problem = class_problem(name)
+        if not name:
+            problem = f"column {place + 2} has no class name; delete the rows above the header"
         if problem is None and name in seen:
             problem = f"class {name!r} is listed twice"
         if problem is not None:

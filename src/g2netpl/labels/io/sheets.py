@@ -21,7 +21,7 @@ import openpyxl
 import pandas as pd
 from openpyxl.cell.cell import MergedCell
 
-from g2netpl.labels.io.cells import cell_tags, each_mark
+from g2netpl.labels.io.cells import NO_TAG, cell_tags, each_mark
 from g2netpl.labels.io.columns import ADDED, find_columns, image_names
 from g2netpl.labels.io.frames import (
     PARQUET_ENDINGS,
@@ -36,6 +36,7 @@ from g2netpl.labels.io.options import ReadOptions
 from g2netpl.labels.io.writing import book_cell, save_book
 from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import atomic_write, write_bytes, writing
 
 Edits = dict[tuple[int, int], str]  # new texts by line (or row of Parquet) and column
@@ -62,6 +63,9 @@ def complete_sheet(
     """
     sheet = open_sheet(source, Issues(), options.encoding)
     columns = find_columns(sheet, options)
+    if columns.value is not None:
+        message = f"the tags depend on the column {sheet.header[columns.value]!r}; use g2netpl "
+        raise InputError(f"{source}: {message}convert, and complete its table")
     texts = {place: sheet.texts(place) for place in (*columns.tags, *columns.classes)}
     row_of = {normalize_name(name): row for row, name in enumerate(table.images)}
     names = [normalize_name(name) for name in image_names(sheet, columns.image)[0]]
@@ -130,7 +134,8 @@ def _spaced(mark: str, cell: str) -> str:
 
 def _with_tags(text: str, new: Sequence[str], separator: str, style: str) -> str:
     """A cell of tags with more of them, in its own style or else the usual one."""
-    if text[:1] == "[" and text[-1:] == "]":
+    text = "" if text in NO_TAG else text
+    if text[:1] in {*'[{"'}:
         tags = [*cell_tags(text, separator), *new]
         return str(tags) if "'" in text else json.dumps(tags, ensure_ascii=False)
     used = [mark for mark in (*each_mark(separator), ",") if mark in text]

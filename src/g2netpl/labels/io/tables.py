@@ -7,17 +7,16 @@ that must stay together in a split. `absent = negative` is for tags known to be 
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from shlex import quote
 
 import numpy as np
 import pandas as pd
 
 from g2netpl.labels.io import build, columns, frames
-from g2netpl.labels.io.cells import commas_separate, split_cells, tags_cell
+from g2netpl.labels.io.cells import NO_TAG, commas_separate, is_broken, split_cells, tags_cell
 from g2netpl.labels.io.columns import ABSENT, GROUP, Columns, is_tag_header
-from g2netpl.labels.io.frames import MINUS_ONE, Sheet, label_of, open_sheet
+from g2netpl.labels.io.frames import LABEL_WORDS, MINUS_ONE, Sheet, label_of, open_sheet
 from g2netpl.labels.io.issues import Issue, Issues, beginning
-from g2netpl.labels.io.options import ReadOptions, check_classes, silent_classes
+from g2netpl.labels.io.options import ReadOptions, check_classes, set_key, silent_classes
 from g2netpl.labels.io.writing import write_columns, write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, check_size, per_class
 from g2netpl.utils.errors import InputError, listed
@@ -83,9 +82,13 @@ def _read_wide(
     is_minus_one = values == MINUS_ONE
     if options.minus_one is None and is_minus_one.any() and not (values == NEGATIVE).any():
         row, column = divmod(int(is_minus_one.argmax()), len(classes))
-        message = f"class {classes[column]!r} is -1, and no cell is 0; give --minus-one negative "
-        message += "if -1 means negative, or --minus-one unobserved if it means unknown"
+        message = f"class {classes[column]!r} is -1, and no cell is 0; give "
+        message += "--set minus_one=negative if -1 means negative, or "
+        message += "--set minus_one=unobserved if it means unknown"
         issues.add(sheet.where(row), "meaning of -1", message, classes[column])
+    if (values == UNOBSERVED).all() and frames.holds_formulas(sheet.path):
+        message = "no cell holds a label, and formulas have no saved values; open the workbook in "
+        issues.stop(sheet.header_place, "no label", f"{message}Excel or LibreOffice, and save it")
     values[is_minus_one] = NEGATIVE if options.minus_one == "negative" else UNOBSERVED
     if options.absent == "negative" and (values == UNOBSERVED).any():
         note = "absent=negative has no effect on a wide table: an empty cell means unknown"
@@ -96,12 +99,13 @@ def _read_wide(
 def _other_columns(sheet: Sheet, odd: dict[str, str], classes: int) -> Issue:
     """The columns that hold no labels, and what to do."""
     shown = listed(f"{name!r} (as {cell[:20]!r})" for name, cell in odd.items())
-    first = next(iter(odd))
-    message = f"no column holds labels: {shown}; tags are read with --tags-column {quote(first)}"
+    tags = f"name a column of tags: {set_key('tags_column', 'NAME')}"
+    message = f"no column holds labels: {shown}; a label is {LABEL_WORDS}; else {tags}"
     if len(odd) < classes:
         names = list(odd) if any("," in name for name in odd) else [",".join(odd)]
-        flag = " ".join(f"--ignore-columns {quote(name)}" for name in names)
+        flag = " ".join(set_key("ignore_columns", name) for name in names)
         message = f"no labels (1, 0 or nothing) in the columns {shown}; leave them out: {flag}"
+        message += f"; or {tags}"
     return Issue(sheet.header_place, "column", message)
 
 
@@ -112,17 +116,40 @@ def _read_tags(
     marked = [(sheet.texts(place), POSITIVE) for place in layout.tags]
     if layout.absent is not None:
         marked.append((sheet.texts(layout.absent), NEGATIVE))
+    if layout.value is not None:
+        by_row = np.array([*map(label_of, sheet.texts(layout.value))])
+        if not {*by_row.tolist()} <= {POSITIVE, NEGATIVE, UNOBSERVED}:
+            header = sheet.header[layout.value]
+            message = f"column {header!r} next to the tags has other cells than 1 and 0; keep only "
+            message += f"rows that are right, and leave it out: {set_key('ignore_columns', header)}"
+            sheet.issues.stop(sheet.header_place, "column", message)
+    for cells, _ in marked:
+        broken = {cell for cell in {*cells} if is_broken(cell)}
+        for row in (row for row, cell in enumerate(cells) if cell in broken):
+            message = f"expected tags such as cat;dog or ['cat', 'dog'], got {cells[row]!r:.60}"
+            sheet.issues.add(sheet.where(row), "tags", message)
     separator = options.separator or sheet.separators
     parsed = [split_cells(cells, separator) for cells, _ in marked]
     tags = {tag for *_, found in parsed for tag in found}
     may_be_commas = not (options.separator or options.classes or "," in separator)
     if may_be_commas and commas_separate(tags):
         parsed = [split_cells(cells, f"{separator},") for cells, _ in marked]
-        notes.append("tags separated by commas; --separator ';' keeps a comma as part of a tag")
+        notes.append("tags separated by commas; --set separator=';' keeps a comma as part of a tag")
+    elif not (options.separator or options.classes) and len(tags) > 1:
+        is_single = len(np.unique(parsed[0][0])) == len(parsed[0][0])
+        marks = (mark for mark in ", " if sum(mark in tag for tag in tags) >= 0.9 * len(tags))
+        for mark in [*marks][:is_single]:
+            note = f"most tags contain {mark!r}, as {min(tags)!r}; if it separates tags: "
+            notes.append(note + set_key("separator", mark))
+    empty = sorted({cell.strip() for cells, _ in marked for cell in cells} & {*NO_TAG})
+    notes += [f"no tag is in cells that say {listed(map(repr, empty))}"] if empty else []
     labels = pd.concat(
         pd.DataFrame({"row": rows, "name": np.array(found, dtype=object)[ids], "sign": sign})
         for (_, sign), (rows, ids, found) in zip(marked, parsed, strict=True)
     )
+    if layout.value is not None:
+        labels = labels.assign(sign=by_row[labels["row"]].astype(int))
+        labels = labels[labels["sign"] != UNOBSERVED]
     if not sheet.issues and options.classes is None and not len(labels):
         none = "no image has a tag" if names else "no rows, and so no images"
         header = ",".join(sheet.header[place] for place in layout.tags)
@@ -174,7 +201,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
 def write_tags(table: LabelTable, path: Path) -> list[str]:
     """Write `image,labels`, and `absent` and `group` if there is any."""
     cells = {"image": table.images, "labels": list(map(tags_cell, names_of(table, POSITIVE)))}
-    if per_class(table.values, NEGATIVE).any():
+    if per_class(table.values, NEGATIVE).any() or {*table.classes} <= {"0", "1"}:
         cells[ABSENT] = list(map(tags_cell, names_of(table, NEGATIVE)))
     cells |= group_column(table)
     write_rows(path, list(cells), zip(*cells.values(), strict=True))
@@ -191,7 +218,8 @@ def _check_header(table: LabelTable, path: Path) -> None:
     for name in table.classes:
         if name == "image" or name.lower() == GROUP:
             raise InputError(f"{path}: class {name!r} would be read as another column")
-    if is_tag_header(["image", *table.classes]):
+    is_one = len(table.classes) == 1 and {POSITIVE, NEGATIVE} <= {*np.unique(table.values)}
+    if is_tag_header(["image", *table.classes]) and not is_one:
         raise InputError(f"{path}: class {table.classes[0]!r} would be read as a column of tags")
 
 
