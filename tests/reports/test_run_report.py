@@ -57,7 +57,7 @@ SECTIONS = (
     "Settings",
 )
 HEADINGS = tuple(f"h{level}" for level in range(1, 7))
-PRIVATE = ("player", "regret", "in doubt", "ceiling", "unresolved", "soft label", "a training")
+PRIVATE = ("player", "regret", "in doubt", "ceiling", "undecided", "soft label", "a training")
 
 
 class Page:

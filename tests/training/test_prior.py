@@ -234,7 +234,7 @@ def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
     assert untagged(photos, tmp_path, "--expected-positives", "0.7") == 0
     assert "no tags: labels come from the prior only" in capsys.readouterr().out
     run = load_run(tmp_path / "run")
-    backbone, synsets = build_backbone("lite0"), imagenet_synsets(1000)
+    backbone, synsets = build_backbone(run.config.backbone), imagenet_synsets(1000)
     weights = torch.from_numpy(class_weights(match_names(run.classes, synsets), synsets))
     source = ImageSource(pictures(photos), *run.pixels)
     with torch.no_grad():

@@ -123,7 +123,7 @@ def test_complete_fills_every_unknown_label_and_names_its_source(finished, tmp_p
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "60 images × 10 classes: 30 observed, 570 soft" in shown
-    assert "so that k = 2.30 positives per image are expected; --confidence P" in shown
+    assert "so that k = 2.30 positives per image are expected" in shown
     observed, rows = read_labels(finished / "labels.csv"), rows_of(out)
     assert len(rows) == 600
     values = np.array([int(row["value"]) for row in rows]).reshape(60, 10)
