@@ -172,6 +172,8 @@ def is_one_class(sheet: Sheet, others: Sequence[int], options: ReadOptions) -> b
     """Whether `image,label` holds nothing but both 0 and 1, which are no names of classes."""
     if len(others) > 1 or options.single_label or {"0", "1"} & {*(options.classes or ())}:
         return False
+    if {*map(str.strip, sheet.head(others[0]))} - {"", "0", "1"}:
+        return False
     return {*map(str.strip, sheet.texts(others[0]))} - {""} == {"0", "1"}
 
 

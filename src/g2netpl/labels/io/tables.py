@@ -123,8 +123,9 @@ def _read_tags(
             message = f"column {header!r} next to the tags has other cells than 1 and 0; keep only "
             message += f"rows that are right, and leave it out: {set_key('ignore_columns', header)}"
             sheet.issues.stop(sheet.header_place, "column", message)
-    for cells, _ in marked:
-        broken = {cell for cell in {*cells} if is_broken(cell)}
+    contents = {cell for cells, _ in marked for cell in {*cells}}
+    broken = {cell for cell in contents if is_broken(cell)}
+    for cells, _ in marked if broken else ():
         for row in (row for row, cell in enumerate(cells) if cell in broken):
             message = f"expected tags such as cat;dog or ['cat', 'dog'], got {cells[row]!r:.60}"
             sheet.issues.add(sheet.where(row), "tags", message)
@@ -136,12 +137,12 @@ def _read_tags(
         parsed = [split_cells(cells, f"{separator},") for cells, _ in marked]
         notes.append("tags separated by commas; --set separator=';' keeps a comma as part of a tag")
     elif not (options.separator or options.classes) and len(tags) > 1:
-        is_single = len(np.unique(parsed[0][0])) == len(parsed[0][0])
+        is_single = bool((np.diff(parsed[0][0]) > 0).all())  # tag in every cell
         marks = (mark for mark in ", " if sum(mark in tag for tag in tags) >= 0.9 * len(tags))
         for mark in [*marks][:is_single]:
             note = f"most tags contain {mark!r}, as {min(tags)!r}; if it separates tags: "
             notes.append(note + set_key("separator", mark))
-    empty = sorted({cell.strip() for cells, _ in marked for cell in cells} & {*NO_TAG})
+    empty = sorted({cell.strip() for cell in contents} & {*NO_TAG})
     notes += [f"no tag is in cells that say {listed(map(repr, empty))}"] if empty else []
     labels = pd.concat(
         pd.DataFrame({"row": rows, "name": np.array(found, dtype=object)[ids], "sign": sign})
