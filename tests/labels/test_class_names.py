@@ -122,6 +122,21 @@ def test_mistakes_in_the_table(tmp_path, row, problem):
         read_names(path, ["dog"])
 
 
+@pytest.mark.parametrize("text", ["", "Hund,dog\n", "name,synset\ndog,n02084071\n"])
+def test_a_table_without_its_header_is_rejected(tmp_path, text):
+    path = tmp_path / "names.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match="expected a header with class and synset"):
+        read_names(path, ["dog"])
+
+
+def test_names_of_the_table_may_be_decomposed(tmp_path):
+    path = tmp_path / "names.csv"
+    path.write_text("class,synset\nKa\u0308tzchen,cat\n")
+    (match,) = read_names(path, ["K\u00e4tzchen"])
+    assert match.rule == "file"
+
+
 def test_larger_imagenets_and_other_classifiers():
     counts = [len(imagenet_synsets(n)) for n in (1000, 11221, 11821, 21841, 21842, 21843, 10)]
     assert counts == [1000, 11221, 11821, 21841, 21842, 21843, 0]

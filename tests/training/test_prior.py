@@ -130,6 +130,7 @@ def test_a_file_of_scores(tmp_path, ending):
         ("image,cat\n1.jpg,high\n", "image '1.jpg', class 'cat': .* got 'high'"),
         ("image,cat\n1.jpg,0.5\n1.jpg,0.6\n", "image '1.jpg' has two rows"),
         ("", "cannot be read as CSV"),
+        ("image,cat\n1.jpg,0.5,0.7\n", "expected a header with a name for every column"),
     ],
 )
 def test_mistakes_in_a_file_of_scores(tmp_path, text, problem):
@@ -137,6 +138,26 @@ def test_mistakes_in_a_file_of_scores(tmp_path, text, problem):
     path.write_text(text)
     with pytest.raises(InputError, match=problem):
         read_scores(str(path), CLASSES)
+
+
+def test_scores_of_pandas_own_types_with_images_as_the_index(tmp_path):
+    path = tmp_path / "scores.parquet"
+    frame = pd.DataFrame({"cat": pd.array([0.5, None], "Float64")}, ["1.jpg", "2.jpg"])
+    frame.rename_axis("image").to_parquet(path)
+    q = read_scores(str(path), CLASSES).q_of(["1.jpg", "2.jpg"])
+    assert torch.allclose(q[:, 1], log_scores(torch.tensor([0.5, math.nan])))
+    frame.to_parquet(path)  # without a name, so nobody knows that these are images
+    with pytest.raises(InputError, match="expected a header"):
+        read_scores(str(path), CLASSES)
+    with pytest.raises(InputError, match="no such file"):
+        read_scores("s3://bucket/scores.csv", CLASSES)
+
+
+def test_scores_of_other_images_are_a_mistake(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("image,cat\nother.jpg,0.5\n")
+    with pytest.raises(InputError, match="has no score of any training image"):
+        trainer(prior=str(path), annotation="random").fit()
 
 
 def test_scores_find_their_images_by_name_or_path(tmp_path):
@@ -253,6 +274,7 @@ def test_class_names_and_photos_are_enough(photos, tmp_path, capsys):
         ([], "dog", "--expected-positives: without tags"),
         (["--backbone", "tiny"], "dog", "no prior to predict by: the backbone tiny has no"),
         ([], "dog zzyzx", "the prior does not know these classes: zzyzx; leave them out"),
+        (["--prior", "none", "--names", "n.csv"], "dog", "not used with prior none"),
     ],
 )
 def test_what_is_needed_without_tags(photos, tmp_path, capsys, flags, classes, problem):

@@ -34,6 +34,7 @@ import pandas as pd
 
 from g2netpl.labels.io.issues import Issues, read_text
 from g2netpl.labels.io.writing import write_rows
+from g2netpl.labels.names import normalize_name
 from g2netpl.utils.errors import InputError, did_you_mean
 
 COMMON = 0.2  # a sense above this weight is common
@@ -280,8 +281,15 @@ def read_names(path: str | Path, names: Sequence[str]) -> list[Match]:
     """
     table = wordnet()
     senses: dict[str, dict[str, float]] = {name: {} for name in names}
-    for line, row in enumerate(csv.DictReader(io.StringIO(read_text(Path(path), Issues()))), 2):
-        name, synset = (row.get("class") or "").strip(), (row.get("synset") or "").strip()
+    try:
+        rows = list(csv.DictReader(io.StringIO(read_text(Path(path), Issues()), newline="")))
+    except csv.Error as problem:
+        raise InputError(f"{path}: cannot be read as CSV ({problem})") from None
+    if not rows or not {"class", "synset"} <= {*rows[0]}:
+        raise InputError(f"{path}: expected a header with class and synset, and a row per class")
+    for line, row in enumerate(rows, 2):
+        name, synset = (row["class"] or "").strip(), (row["synset"] or "").strip()
+        name = normalize_name(name)
         place = f"{path}, line {line}"
         if name not in senses:
             raise InputError(f"{place}: unknown class {name!r} ({did_you_mean(name, names)})")

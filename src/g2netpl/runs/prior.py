@@ -40,6 +40,8 @@ class FoundPrior:
 
 def find_prior(config: TrainConfig, classes: Sequence[str], backbone: Backbone) -> FoundPrior:
     """The prior that a run asks for."""
+    if config.names is not None and config.prior not in ("auto", "names"):
+        raise InputError(f"names: a table of class names is not used with prior {config.prior}")
     if config.prior == "none":
         return FoundPrior("none", "given")
     if config.prior not in PRIORS:
@@ -92,6 +94,8 @@ class ScoreTable:
 
 def read_scores(path: str, classes: Sequence[str]) -> ScoreTable:
     """A CSV or Parquet file: a column of image names, and a column for each scored class."""
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such file; expected a CSV or Parquet file on this machine")
     try:
         is_parquet = Path(path).suffix.lower() in (".parquet", ".pq")
         frame = pd.read_parquet(path) if is_parquet else pd.read_csv(path, converters={0: str})
@@ -99,6 +103,10 @@ def read_scores(path: str, classes: Sequence[str]) -> ScoreTable:
         raise InputError(
             f"{path}: cannot be read as CSV or Parquet ({first_line(problem)})"
         ) from None
+    frame = frame if frame.index.name is None else frame.reset_index()
+    are_numbered = is_parquet and frame.index.dtype.kind == "i"
+    if not len(frame.columns) or not (are_numbered or isinstance(frame.index, pd.RangeIndex)):
+        raise InputError(f"{path}: expected a header with a name for every column")
     frame = frame.set_index("image" if "image" in frame else frame.columns[0])
     frame.index = frame.index.astype(str).map(normalize_name)
     known = [name for name in classes if name in frame]
@@ -109,7 +117,7 @@ def read_scores(path: str, classes: Sequence[str]) -> ScoreTable:
         name = frame.index[frame.index.duplicated()][0]
         raise InputError(f"{path}: image {name!r} has two rows")
     given = frame[known]
-    scores = given.apply(pd.to_numeric, errors="coerce")
+    scores = given.apply(pd.to_numeric, errors="coerce").astype("float64")
     is_wrong = (scores.isna() & given.notna()) | (scores < 0) | (scores > 1)
     for row, column in np.argwhere(is_wrong.to_numpy()):
         image, name, value = given.index[row], known[column], given.iat[row, column]

@@ -69,8 +69,11 @@ class Run(Classifier):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of its network."""
-        return sha256((self.folder / MODEL).read_bytes()).hexdigest()
+        """SHA-256 of its network, and of the scores that it was given."""
+        content = (self.folder / MODEL).read_bytes()
+        if self.prior is not None:
+            content += Path(self.prior.path).read_bytes()
+        return sha256(content).hexdigest()
 
     @property
     def is_finished(self) -> bool:

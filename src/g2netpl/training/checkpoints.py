@@ -113,7 +113,9 @@ def load_checkpoint(
         parts = {key: own_rows([each[key] for each in states], state["images"]) for key in _PER_ROW}
         return {**state, **parts}
     if problems:
-        raise InputError(f"no checkpoint can be read ({'; '.join(problems)})")
+        raise InputError(
+            f"no checkpoint can be read ({'; '.join(problems)}); start again with --overwrite"
+        )
     return None
 
 

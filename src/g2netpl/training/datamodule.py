@@ -40,6 +40,7 @@ from g2netpl.runs.prior import ScoreTable
 from g2netpl.runs.train_config import PhaseMode, TrainConfig
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
 from g2netpl.utils.progress import Work
 
 SplitName = Literal["training", "validation", "test"]  # the label file that lists the images
@@ -86,7 +87,10 @@ class DataModule:
         if source is None or self.prior is None:
             return source
         if split not in self._q and self.scores is not None:
-            self._q[split] = self.scores.q_of(self.data.files[split].table.images)
+            q = self.scores.q_of(self.data.files[split].table.images)
+            if not q.any():
+                raise InputError(f"{self.scores.path}: has no score of any {split} image")
+            self._q[split] = q
         elif split not in self._q and mode == "linear":
             parts = source.load(plain_groups(len(source), 1024), None)
             prior = copy.deepcopy(self.prior).cpu()

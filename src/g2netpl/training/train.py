@@ -48,6 +48,7 @@ from g2netpl.training.trackers import Trackers
 from g2netpl.training.trainer import Callback, Trainer
 from g2netpl.utils import distributed
 from g2netpl.utils.console import Console, quoted
+from g2netpl.utils.errors import InputError
 from g2netpl.utils.files import friendly_os_errors, write_bytes, write_json
 from g2netpl.utils.launch import device_of
 from g2netpl.utils.locks import locked
@@ -133,6 +134,8 @@ def _train(
         decisions = warm_start.decisions_for(config, resume=before is not None)
         earlier = Run.open(config.continue_from)
     data = read_training_data(config)
+    if not len(data.training):
+        raise InputError(f"{config.images or 'images'}: no images there; name a folder by --images")
     if earlier is not None:
         data = warm_start.with_decisions(data, earlier, decisions, config.single_label)
     about = _description(config, data, before)

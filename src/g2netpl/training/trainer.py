@@ -49,7 +49,7 @@ from g2netpl.training.diagnostics import Diagnostics
 from g2netpl.training.linear_probe import Choice, can_solve, solve_head
 from g2netpl.training.splits import TrainingData
 from g2netpl.utils import distributed
-from g2netpl.utils.arrays import Scores
+from g2netpl.utils.arrays import Scores, first_line
 from g2netpl.utils.errors import InputError, UserError
 from g2netpl.utils.launch import device_of
 
@@ -270,10 +270,16 @@ class Trainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a checkpoint of the current phase."""
-        self.state = TrainerState(**state["trainer"])
-        for name, part in self._stateful.items():
-            part.load_state_dict(state[name])
-        before: Tensor | None = state["labels_before"]
+        try:
+            self.state = TrainerState(**state["trainer"])
+            for name, part in self._stateful.items():
+                part.load_state_dict(state[name])
+            before: Tensor | None = state["labels_before"]
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as problem:
+            raise InputError(
+                f"the checkpoint is not one of this run ({first_line(problem)}); start again with "
+                "--overwrite"
+            ) from None
         self.diagnostics.before = None if before is None else before.to(self.device)
 
     @property

@@ -23,6 +23,7 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.prior import FoundPrior
 from g2netpl.runs.records import DECIDED, REVIEW
 from g2netpl.runs.run import Run
+from g2netpl.training.names_only import CLASS_LIST
 from g2netpl.training.splits import TrainingData
 from g2netpl.training.trainer import Trainer
 from g2netpl.utils import distributed
@@ -32,10 +33,15 @@ from g2netpl.utils.errors import InputError, counted
 def config_after_review(folder: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a reviewed run to continue with; `given` are those that will be different.
 
-    Those that follow from the mode of that run, or belong to it, do not outlive it.
+    Keys that belong to the mode of that run are left out if the mode will be different.
     """
     about = Run.open(folder).about
     before: dict[str, Any] = {**about["config"], **about.get("asked", {})}
+    if before.get("format") == CLASS_LIST:
+        raise InputError(
+            f"{folder}: was trained without any tag, so there is nothing to continue from; "
+            f"g2netpl review {quote(str(folder))} --export labels.csv, and train on that"
+        )
     del before["output"]  # the run that was reviewed stays as it is
     if given.get("mode", before.get("mode")) != before.get("mode"):
         before.pop("train_from", None)
