@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"g2netpl: {problem.object[:100]!a}: a name is not valid Unicode text; rename it")
         return InputError.exit_code
     except MemoryError as problem:
-        say(f"g2netpl: not enough memory ({problem}); use fewer images, or a smaller --image-size")
+        say(f"g2netpl: not enough memory ({problem}); use fewer images, or a smaller image_size")
         return InputError.exit_code
     except KeyboardInterrupt:
         say("g2netpl: interrupted")
@@ -119,6 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at exit
         return EXIT_BUG
     except Exception as problem:
+        if isinstance(problem.__context__, KeyboardInterrupt):  # torch fails in what it cleans up
+            say("g2netpl: interrupted")
+            return EXIT_INTERRUPTED
         line = missing_extra(problem) or _os_error(problem)
         if line is None:
             say(traceback.format_exc().rstrip())

@@ -77,7 +77,9 @@ class ScoresPrior(Prior):
 
     def forward(self, features: Tensor) -> Tensor:
         """Without the scores there is no prediction."""
-        raise InputError("the model was trained with --prior FILE: give the scores of these images")
+        raise InputError(
+            "the model was trained with --prior FILE: give the scores of these images to g2netpl predict"
+        )
 
 
 def prior_from_state(state: Mapping[str, Tensor], prefix: str = "head.prior.") -> Prior | None:

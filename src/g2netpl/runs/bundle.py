@@ -168,7 +168,9 @@ def load_bundle(path: str | Path) -> Bundle:
     contents = Contents.read(values, str(path))
     size, shape = contents.image_size, session.get_inputs()[0].shape[1:]
     if [*shape] != [size, size, 3]:
-        raise InputError(f"{path}: says {size} px, but its network takes {shape}; export it again")
+        raise InputError(
+            f"{path}: records {size} px, but its network takes {shape}; export it again"
+        )
     return Bundle(path, contents, session, hashlib.sha256(content).hexdigest())
 
 

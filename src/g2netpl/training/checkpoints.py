@@ -103,14 +103,19 @@ def load_checkpoint(
     for path in saved(folder):
         try:
             state = _read(path)
-            others = [path.with_suffix(f".rank{rank}.pt") for rank in range(1, state["ranks"])]
+            (
+                if not {"phase", "finished", "step"} <= {*state["trainer"]}:
+                raise ValueError("not a checkpoint of training")
+            others = (path.with_suffix(f".rank{rank}.pt") for rank in range(1, state["ranks"]))
             states = [state, *map(_read, others)]
+            parts = {
+                key: own_rows([each[key] for each in states], state["images"]) for key in _PER_ROW
+            }
         except Exception as problem:  # torch raises errors of every kind for damaged files
             problems.append(f"{path}: {(str(problem).splitlines() or ['damaged'])[0]:.200}")
             continue
         if problems:
             say(f"warning: resuming from {path}, since {'; '.join(problems)}")
-        parts = {key: own_rows([each[key] for each in states], state["images"]) for key in _PER_ROW}
         return {**state, **parts}
     if problems:
         raise InputError(
