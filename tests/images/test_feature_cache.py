@@ -145,11 +145,13 @@ def full(*_):
 
 def test_a_folder_that_cannot_be_used_is_reported_before_the_work(photos_of, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="name another folder with --cache"):
+    with pytest.raises(InputError, match="name another with --set cache=FOLDER"):
         photos_of.get(tmp_path / "file")
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
-        with pytest.raises(InputError, match=r"No space left .*; name another folder with --cache"):
+        with pytest.raises(
+            InputError, match=r"No space left .*; name another with --set cache=FOLDER"
+        ):
             photos_of.get(tmp_path)
     assert not list(tmp_path.glob("*.npy"))
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache"))

@@ -246,13 +246,13 @@ CASES = {
     ),
     "openimages: labels by machines": Case(
         csv("ImageID,LabelName,Confidence\na,cat,0.7\n", "oi.csv"),
-        "oi.csv:2: Confidence: expected 1 or 0, got '0.7'; labels by machines are no observations",
+        "oi.csv:2: Confidence: expected 1 or 0, got '0.7'; machine-made labels are not",
     ),
     # COCO
     "json: cut off": Case(
         raw(json.dumps(COCO, indent=1)[:-20]), "instances.json: Invalid JSON: EOF while parsing"
     ),
-    "coco: an image id twice": Case(entry("images", id=1), "instances.json: id 1 is there twice"),
+    "coco: an image id twice": Case(entry("images", id=1), "instances.json: id 1 occurs twice"),
     # Label Studio
     "label studio: data without image": Case(
         tasks({"data": {"x": "a", "y": "b"}}), "[0]: expected the image's name in 'data'"

@@ -119,7 +119,7 @@ def test_an_old_workbook_comes_back_as_xlsx_and_this_is_said(tmp_path):
     table, added, target, *_ = completed(path, [("IMG_1.JPG", "Vogel")], options)
     assert target.name == "old-completed.xlsx"
     notes = complete_sheet(path, table, added, target, None, options)
-    assert notes == [f"{path} comes back as .xlsx: {target}"]
+    assert notes == [f"{path} is completed as .xlsx: {target}"]
     cells = [[cell.value for cell in row] for row in openpyxl.load_workbook(target).worksheets[0]]
     assert cells[0] == ["Filename", "Datum", "Café", "Hund", "Vogel", "added"]
     assert cells[1][4:] == [1, "Vogel"]

@@ -217,7 +217,7 @@ def test_told_classes_give_the_order_and_others_are_mistakes(tmp_path, make):
 
 @pytest.mark.parametrize("name", ["cat,dog", "c" * 300, ""])
 def test_classes_that_are_no_file_are_told_what_is_expected(tmp_path, name):
-    with pytest.raises(InputError, match=r"; --classes takes a file with one class per line$"):
+    with pytest.raises(InputError, match=r"; expected a list of classes, one per line$"):
         read_classes(tmp_path / name)
 
 
@@ -322,7 +322,9 @@ def test_unknown_files_and_formats_are_named(tmp_path):
     with pytest.raises(InputError, match="File name too long"):
         read_labels(tmp_path / f"{'x' * 300}.csv")
     put(tmp_path / "labels.txt", "")
-    with pytest.raises(InputError, match="not a known label file; --format is one of openimages,"):
+    with pytest.raises(
+        InputError, match="not a known label file; set format to one of openimages,"
+    ):
         read_labels(tmp_path / "labels.txt")
     with pytest.raises(InputError, match="did you mean 'csv'"):
         read_labels(tmp_path / "labels.txt", format="csvv")

@@ -57,7 +57,7 @@ def test_one_image_under_three_names_is_one_image(tmp_path):
     (tmp_path / "x.csv").write_text(content.replace(",0", ",1"))
     table = read_labels(tmp_path / "x.csv")
     assert table.images == ("Zoo/a.jpg",)
-    assert table.notes == ("united 2 rows with an earlier row of the same image",)
+    assert table.notes == ("merged 2 rows with an earlier row of the same image",)
 
 
 def test_all_mistakes_of_annotations_are_found_in_one_pass(tmp_path):

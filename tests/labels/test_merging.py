@@ -87,7 +87,7 @@ def test_contradictions_are_told_with_both_files_and_lines_and_a_remedy(contradi
     assert str(told.value) == (
         "bob.csv: image '1.jpg', class 'cat': negative here, positive in alice.csv (and 1 more "
         "problem: g2netpl check lists them); correct one of the files, or use "
-        "--contradictions unknown or last"
+        "--set contradictions=unknown or last"
     )
     assert [each.message for each in told.value.issues][1:] == [
         "image '1.jpg', class 'dog': positive here, negative in alice.csv"

@@ -160,7 +160,7 @@ MESSAGES = {
     "scores": (
         "x.csv",
         "image,label,confidence\na.jpg,cat,0.93\na.jpg,dog,0.02\n",
-        "leave it out: --set ignore_columns=confidence",
+        "drop this column: --set ignore_columns=confidence",
     ),
     "a vector": (
         "x.csv",

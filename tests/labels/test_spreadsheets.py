@@ -194,7 +194,7 @@ def test_what_was_taken_is_told(tmp_path):
     table = read_labels(path, options=ReadOptions(ignore_columns=("lable",)))
     assert table.notes == (
         "no column 'lable' to leave out",
-        "united 1 row with an earlier row of the same image",
+        "merged 1 row with an earlier row of the same image",
     )
 
 
@@ -315,7 +315,7 @@ def test_files_are_found_by_what_people_write(tmp_path):
     assert [str(path) for path in located.paths[:3]] == [
         str(tmp_path / "photos" / name) for name in located.names[:3]
     ]
-    assert located.notes == ["2 images found by another name, as 'img_3' = 'IMG_3.JPG'"]
+    assert located.notes == ["2 images found by another name, such as 'img_3' = 'IMG_3.JPG'"]
     assert find(["IMG_3.JPG "], tmp_path / "photos").names == ["IMG_3.JPG"]  # as Excel keeps them
     assert find(names, tmp_path / "photos", exactly=True).missing == [1, 2, 3]
 

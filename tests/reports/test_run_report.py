@@ -373,7 +373,7 @@ def test_unreadable_images_are_left_out(copied, judged):
 MISTAKES = {
     "no folder": (["--images", "nowhere"], 2, "--images nowhere: no such folder"),
     "not a page": (["--output", "page.pdf"], 2, "expected a name ending in .html"),
-    "a file that is there": (["--output", "there.html"], 2, "there.html: is there already"),
+    "a file that is there": (["--output", "there.html"], 2, "there.html: already exists"),
 }
 
 

@@ -90,7 +90,7 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
     )
     capsys.readouterr()
     assert predict() == 0
-    assert "resuming: 3 of 5 chunks are there already" in capsys.readouterr().out
+    assert "resuming: 3 of 5 chunks are finished" in capsys.readouterr().out
     assert sum(scored) == 32
     assert contents(folder) == before
     assert predict() == 0

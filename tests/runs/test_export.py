@@ -124,7 +124,7 @@ def test_export_says_what_it_did_and_overwrites_nothing(small_run, small_bundle,
     command = ["export", str(small_run), "--output", str(small_bundle)]
     before = small_bundle.read_bytes()
     assert main(command) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["export", str(small_run), "--output", str(tmp_path / "b.pt")]) == 2
     assert "expected a name ending in .onnx" in capsys.readouterr().err
     assert main(["export", str(tmp_path), "--output", str(tmp_path / "b.onnx")]) == 2

@@ -72,7 +72,7 @@ def test_the_reason_for_each_threshold():
     assert limits == [pytest.approx(0.5), *[pytest.approx(0.5)] * 60, None]
     assert reasons[0] == "own bound: 0.93, 40 of its 40 positives found"
     assert reasons[1] == "pooled: 61 classes, 5 of its 5 positives found"
-    assert reasons[-1] == "never: 1 of 9 right at the pooled threshold"
+    assert reasons[-1] == "never: 1 of 9 correct at the pooled threshold"
     limits, reasons = guaranteed_thresholds([column(3, 20), column(2, 20)], 0.9)
     assert limits == [None, None]
     # 0.05 ** (1 / 3) and 0.05 ** (1 / 5)

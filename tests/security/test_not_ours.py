@@ -58,7 +58,7 @@ def test_an_export_replaces_no_config_of_others(small_run, tmp_path, capsys):
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
     (tmp_path / "config.json").write_text("mine")
     assert main(["export", str(small_run), "--output", str(tmp_path)]) == 2
-    assert "config.json: is there already" in capsys.readouterr().err
+    assert "config.json: already exists" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 

@@ -76,7 +76,7 @@ def test_fixmatch_trains_on_images_and_on_nothing_else(config, tmp_path, capsys)
     [
         ({"train_from": "blocks.5"}, "train_from: cannot split the backbone at 'blocks.5'"),
         ({"mode": "linear"}, "train_from: .* use --mode partial"),
-        ({"augment": "weak"}, "augment weak: .* use --augment paper, or --mode full"),
+        ({"augment": "weak"}, "augment weak: .* use --set augment=paper, or --mode full"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

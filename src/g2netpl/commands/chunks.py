@@ -85,7 +85,7 @@ def make_all(
         left = [chunk for chunk in mine if not writer.has(chunk.number)]
         if len(left) < len(mine):
             done = f"{len(mine) - len(left):,} of {len(mine):,} chunks"
-            console.print(f"resuming: {done} are there already")
+            console.print(f"resuming: {done} are finished")
     total = _count(mine)
     with Work(console, what, total, before=total - _count(left)) as work:
         made = noted(maker.make(chunk, work.advance) for chunk in left)

@@ -7,7 +7,7 @@ examples:
       --settings fspl --seeds 0,1 --set image_size=128 --output runs/photos
   g2netpl compare --methods an,g2netpl --settings sspl:0.2 --epochs 12 --output runs/scenes
 
-With --labels networks are trained on image files as by g2netpl train, with --mode full unless
+With --labels, networks are trained on image files as in g2netpl train, with --mode full unless
 given. Without --test-labels, and for features without test.npz, the table shows validation mAP, on
 which the runs were also chosen.
 

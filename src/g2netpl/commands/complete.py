@@ -15,7 +15,7 @@ observed, soft (the pseudo-label), predicted (by the network) or unreadable.
 
 The command prints how labels are decided: by the network with the thresholds of the run, or for
 training images by their pseudo-labels, so that k positives per image are expected.
-With --confidence P, at least P of the added positives are correct, and of the added negatives, by
+With --confidence P, at least a fraction P of added positives and of added negatives is correct, by
 validation labels with positives and negatives. Without these, a label needs probability P, which
 is no guarantee.
 
@@ -67,8 +67,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("run", metavar="RUN", nargs="?", help="run folder of g2netpl train")
     add("--output", metavar="FILE", help="label file to write (default: completed.csv in RUN)")
     writing.add_writing_flags(parser, "--output")
-    add("--details", metavar="FILE", help="table of all labels with score and source to write")
-    level = "precision of added labels, guaranteed by validation labels or estimated (default: all)"
+    add("--details", metavar="FILE", help="table to write: all labels with score and source")
+    level = "precision of added labels, guaranteed by validation labels or estimated (default: off)"
     add("--confidence", type=float, metavar="P", help=level)
     add_overwrite_flag(parser)
     group = parser.add_argument_group("another label file")

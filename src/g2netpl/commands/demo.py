@@ -7,7 +7,7 @@ examples:
 
 Trains BCE with full labels, and AN, WAN, EPR, ROLE and G²NetPL on one positive label per image
 (fspl) and on one positive label on 20 % of the images (sspl:0.2). Takes a few minutes on a CPU.
-The folder is that of g2netpl compare.
+The folder has the files of g2netpl compare.
 """
 
 import argparse

@@ -36,7 +36,7 @@ def add_grid_flags(
     """The grid and the run; `rates` and `batches` are the defaults, in words."""
     group = parser.add_argument_group("grid")
     add = group.add_argument
-    add("--seeds", default="0,1,2", help="seeds of mask, split, start, order (default: 0,1,2)")
+    add("--seeds", default="0,1,2", help="seeds of mask, split, weights, order (default: 0,1,2)")
     text = "learning rates to choose from on validation"
     add("--learning-rates", metavar="RATES", help=f"{text} (default: {rates})")
     text = "batch sizes to choose from on validation"

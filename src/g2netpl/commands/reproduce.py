@@ -41,7 +41,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "mode": "trained layers: linear, partial, lp-ft or full (default: that of the paper)",
         "backbone": "network of images (default: resnet50)",
     }
-    add_grid_flags(parser, "images 1e-2,1e-3,1e-4,1e-5; features 1e-3,3e-4", "8,16; 64", **usual)
+    add_grid_flags(parser, "1e-3,3e-4; images 1e-2,1e-3,1e-4,1e-5", "64; images 8,16", **usual)
     text = "list the runs, train nothing"
     parser.add_argument("--dry-run", action="store_true", help=text)
 

@@ -50,7 +50,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=int, metavar="N", help="answers to collect, including earlier ones")
     add("--port", type=int, metavar="N", default=0, help="port of the page (default: any)")
     add("--no-browser", action="store_true", help="print the address only")
-    add("--export", metavar="FILE", help="label file with the answers to write, without a page")
+    add("--export", metavar="FILE", help="label file to write with the answers; opens no page")
     add("--to", metavar="FORMAT", help="format of --export (default: by name)")
     add_overwrite_flag(parser)
     parser.set_defaults(dry_run=False, sidecar="IMG.JPG.xmp")

@@ -58,7 +58,7 @@ def check_target(
         if not os.path.isfile(replaced):
             raise InputError(f"{path}: not a regular file")
         if not overwrite:
-            raise InputError(f"{path}: is there already; choose another name, or give --overwrite")
+            raise InputError(f"{path}: already exists; choose another name, or use --overwrite")
         for file in map(_label_file, each_file(read)):
             if os.path.exists(file) and os.path.samefile(replaced, file):
                 raise InputError(

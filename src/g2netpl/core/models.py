@@ -218,7 +218,7 @@ def _timm(name: str, image_size: int, pretrained: bool) -> Backbone:
             raise
         raise InputError(
             f"backbone {name}: cannot download its pretrained weights ({first_line(problem)}); "
-            "use --weights FILE, --set pretrained=false, or the backbone lite1"
+            "use --set weights=FILE, --set pretrained=false, or the backbone lite1"
         ) from None
     except TypeError:
         width = None

@@ -78,7 +78,7 @@ class ScoresPrior(Prior):
     def forward(self, features: Tensor) -> Tensor:
         """Without the scores there is no prediction."""
         raise InputError(
-            "the model was trained with --prior FILE: give the scores of these images to g2netpl predict"
+            "the model was trained with --prior FILE: give the scores of these images (predict)"
         )
 
 

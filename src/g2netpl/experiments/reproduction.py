@@ -46,7 +46,7 @@ class Plan:
         train, test = self.base.tables
         if test is None:
             raise InputError(
-                f"{self.base.name}: no test images; give --test-labels, or test.npz to features"
+                f"{self.base.name}: no test images; use --test-labels, or add test.npz to features"
             )
         return train, test
 

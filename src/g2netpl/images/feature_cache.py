@@ -168,7 +168,7 @@ def _usable(folder: Path) -> Iterator[None]:
         yield
     except OSError as problem:
         why = f"features cannot be cached there ({problem.strerror})"
-        raise InputError(f"{folder}: {why}; name another folder with --cache") from None
+        raise InputError(f"{folder}: {why}; name another with --set cache=FOLDER") from None
 
 
 def _blocks(rows: Rows, shape: tuple[int, ...]) -> list[Rows]:

@@ -78,14 +78,14 @@ def check_unreadable(problems: Collection[str], most: int) -> None:
     if len(problems) == 1:
         raise InputError(f"{first[0]}; leave it out")
     named = "; ".join((*first, *(["…"] if len(problems) > _NAMED else [])))
-    allowed = f", --max-unreadable allows {most:,}" if most else ""
+    allowed = f", max_unreadable allows {most:,}" if most else ""
     hint = unreadable_hint("as many as g2netpl check finds")
     raise InputError(f"at least {len(problems):,} images cannot be read{allowed}: {named}; {hint}")
 
 
 def unreadable_hint(count: int | str) -> str:
     """What to do about unreadable images."""
-    return f"remove them from the label file and from the folder, or use --max-unreadable {count}"
+    return f"remove them from the label file and the folder, or use --set max_unreadable={count}"
 
 
 @contextmanager

@@ -267,12 +267,12 @@ def find_all(names: Sequence[str], address: str | Path, more: str = "") -> Locat
     if located.missing:
         first = names[located.missing[0]]
         above = Path(address).parent
-        hint = "is --images the right folder"
+        hint = "is --images the right folder?"
         if not is_address(str(address)) and os.path.isfile(above / first):
             hint = f"try --images {quote(str(above))}"
         missing = f"{len(located.missing):,} of {len(names):,} images of the label file"
         raise InputError(
-            f"{address}: {missing} are not there, the first is {first!r}; {hint}?{more}"
+            f"{address}: {missing} are not there, the first is {first!r}; {hint}{more}"
         )
     return located
 

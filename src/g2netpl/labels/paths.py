@@ -98,7 +98,7 @@ def with_near(
     notes = [*located.notes]
     for name, file in [*meant.items()][:1]:
         notes.append(
-            f"{counted(len(meant), 'image')} found by another name, as {name!r} = {file!r}"
+            f"{counted(len(meant), 'image')} found by another name, such as {name!r} = {file!r}"
         )
     return Located(paths, missing, names, notes)
 

@@ -40,7 +40,7 @@ class DataConfig(ReadKeys):
     missing: Literal["reject", "leave-out"] = key("reject", "listed images that do not exist")
     format: str | None = key(None, "format of the label files (default: recognised)")
     classes: PathText | None = key(None, "file with the allowed classes, one per line")
-    aliases: PathText | None = key(None, "file with names of classes, one a line: automobile = car")
+    aliases: PathText | None = key(None, "file of class aliases, one per line: automobile = car")
     test_labels: Files | None = key(None, "label file of the test images; may be repeated")
     test_images: PathText | None = key(None, "folder of the test images (default: --images)")
     overlap: Literal["reject", "allow"] = key("reject", "test images that are also trained on")

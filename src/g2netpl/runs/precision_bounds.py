@@ -88,7 +88,7 @@ def guaranteed_thresholds(
             kind = f"pooled: {len(rest)} classes" if is_pooled else f"own bound: {bound:.2f}"
             reason = f"{kind}, {hits} of its {positives} positives found"
             if is_pooled and 1.0 - lower_bound(chosen - hits, chosen, FAILURE_RATE) < target:
-                limit, reason = None, f"never: {hits} of {chosen} right at the pooled threshold"
+                limit, reason = None, f"never: {hits} of {chosen} correct at the pooled threshold"
         limits.append(limit)
         reasons.append(reason)
     return limits, reasons

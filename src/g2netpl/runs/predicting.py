@@ -105,7 +105,7 @@ def tag_separator(classes: Sequence[str]) -> str:
     """What separates tags: `;`, or another mark if a class contains it."""
     marks = [mark for mark in MARKS if not any(mark in name for name in classes)]
     if not marks:
-        raise InputError("classes: their names hold ; | , / and tab, so none can separate tags")
+        raise InputError("classes: their names contain ; | , / and tab, so none can separate tags")
     return marks[0]
 
 

@@ -65,17 +65,17 @@ class TrainConfig(Options):
         "auto",
         "prior of the classes: names, none, or a FILE of scores",
     )
-    names: PathText | None = key(None, "corrected table of check --names-out (default: matched)")
+    names: PathText | None = key(None, "corrected table of check --names-out (default: automatic)")
     hidden: int = key(0, "width of a hidden layer before the head; 0: none", ge=0, le=65_536)
     image_size: int = key(
         240,
-        "pixels a side; images are squashed (default: those of its training)",
+        "side in pixels; images are squashed (default: as in pretraining)",
         ge=16,
         le=8_192,
     )
     augment: Literal[Augment, "pair"] = key(
         "paper",
-        "augmentation; plain: none, paper: mirrored, weak: and shifted, strong: and distorted, "
+        "augmentation; plain: none, paper: mirror, weak: mirror, shift, strong: also distort, "
         "pair: weak and strong",
     )
     max_unreadable: int | None = key(
@@ -102,8 +102,8 @@ class TrainConfig(Options):
     thresholds: str = key("f1", "rule for decisions: f1, precision:P (on validation) or expected")
     patience: int = key(3, "epochs at equilibrium before training stops; 0: never", ge=0)
     regret_tolerance: float = key(1e-3, "largest regret of the pseudo-labels at equilibrium", gt=0)
-    movement_tolerance: float = key(1e-3, "largest movement of them at equilibrium", gt=0)
-    seed: int = key(0, "seed of splits, masks, start, order, augmentation", ge=0, lt=2**31)
+    movement_tolerance: float = key(1e-3, "largest update of them at equilibrium", gt=0)
+    seed: int = key(0, "seed of splits, masks, initialisation, order, augmentation", ge=0, lt=2**31)
     shuffle: Literal["shards", "images"] = key(
         "shards", "order of the images in an epoch; shards: shuffled in blocks of tar shards"
     )

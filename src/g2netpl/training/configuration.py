@@ -81,7 +81,7 @@ def check_settings(config: TrainConfig, *, full: bool, images: bool = True) -> N
     if last != "full" and (has_pairs or config.augment not in ("plain", "paper")):
         raise InputError(
             f"augment {config.augment}: frozen blocks see an image and its mirror image only; use "
-            "--augment paper, or --mode full"
+            "--set augment=paper, or --mode full"
         )
     if config.single_label and config.expected_positives not in ("estimate", "truth", 1.0):
         raise InputError(

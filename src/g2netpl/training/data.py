@@ -129,7 +129,7 @@ def _located(
     listed = ListedImages(table, located.paths)
     if not located.missing:
         return listed
-    notes.append(f"{counted(len(located.missing), 'image')} of {named(files)} not there: left out")
+    notes.append(f"{counted(len(located.missing), 'image')} of {named(files)} missing: left out")
     return listed.take(np.setdiff1d(np.arange(len(table)), located.missing))
 
 

@@ -132,7 +132,7 @@ def estimate(
     origin = f"estimated from positives, probably {low / error:.2f} to {high * error:.2f}"
     if are_few:
         number = counted(len(tagged), "tagged image")
-        few = f"{number} are few, so a value near the lower end is used"
+        few = f"only {number}, so a value near the lower end is used"
         hint = "use --expected-positives K if you know it"
         return Expected(low, f"{origin}; {few}; {hint}", at_random)
     return Expected(k, origin, at_random)

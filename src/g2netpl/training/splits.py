@@ -133,7 +133,7 @@ def check_learnable(visible: LabelTable, where: str) -> None:
 
 def last_epoch(why: str) -> str:
     """The note of a run that has nothing to choose an epoch by."""
-    return f"the last one ({why}), all images are trained on"
+    return f"the last one ({why}); all images are trained on"
 
 
 def unranked(table: LabelTable, whose: str) -> str:

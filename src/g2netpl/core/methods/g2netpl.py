@@ -32,7 +32,7 @@ class G2NetPLOptions(MethodOptions):
     """Hyperparameters, and choices that the paper leaves open."""
 
     response: Literal["gradient", "best_response", "fixed"] = Field(
-        default="gradient", description="update of û: a gradient step, the exact minimum, or none"
+        default="gradient", description="update of û: gradient step, exact minimum, or fixed (none)"
     )
     step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
     step_growth: float = Field(default=2.0, ge=0, description="g: the step is η·φ^g")

@@ -124,7 +124,7 @@ def _united(
 
 def united_note(rows: int) -> list[str]:
     """A note on rows of images that were listed before."""
-    return [f"united {counted(rows, 'row')} with an earlier row of the same image"] if rows else []
+    return [f"merged {counted(rows, 'row')} with an earlier row of the same image"] if rows else []
 
 
 def group_of(
@@ -155,7 +155,7 @@ def by_folder(images: Iterable[str]) -> dict[str, str]:
 
 # several files
 
-_CLASH_HINT = "correct one of the files, or use --contradictions unknown or last"
+_CLASH_HINT = "correct one of the files, or use --set contradictions=unknown or last"
 
 
 def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "reject") -> LabelTable:

@@ -75,7 +75,7 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     for items, unique in ((images, row_of), (categories, class_of)):
         if len(unique) < len(items):
             twice, _ = Counter(item.id for item in items).most_common(1)[0]
-            issues.stop(str(path), "id listed twice", f"id {twice} is there twice")
+            issues.stop(str(path), "id listed twice", f"id {twice} occurs twice")
     negatives = [(image.id, number) for image in images for number in image.neg_category_ids or ()]
     labels = []
     for key, sign, pairs in (

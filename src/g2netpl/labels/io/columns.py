@@ -110,7 +110,7 @@ def find_columns(sheet: Sheet, options: ReadOptions) -> Columns:
         words = listed((repr(header[place]) for place in tags), _NAMED)
         taken.append(f"column {words} has their tags")
     if value is not None:
-        taken.append(f"column {header[value]!r} decides whether they are there")
+        taken.append(f"column {header[value]!r} decides whether a tag applies")
     if left_out:
         names = (repr(header[place] or "row numbers") for place in left_out)
         taken.append(f"left out: {listed(names, _NAMED)}")

@@ -232,7 +232,7 @@ def _open_book(path: Path, issues: Issues) -> Sheet:
         raise
     except BaseException as problem:  # a damaged file can say anything, and Rust may panic
         is_text = file.getvalue() and b"\0" not in file.getvalue()[:500]
-        cause = "it holds CSV, HTML or XML" if is_text else "damaged, or with a password"
+        cause = "it holds CSV, HTML or XML" if is_text else "damaged or password-protected"
         message = f"not a readable workbook ({problem!s:.200}): {cause}; save it as .xlsx again"
         issues.stop(str(path), "workbook", message)
     top = next((line for line, row in rows.items() if any(row)), 1)

@@ -40,7 +40,7 @@ from g2netpl.utils.image_refs import is_address
 Paths = str | Path | Sequence[str | Path]
 USUAL = ReadOptions()
 _LEARN_SOME = (
-    "--classes must list all classes of the file; to learn only some, leave out the other columns "
+    "the list of classes lacks some; to learn only those listed, leave out the other columns "
     "with --set ignore_columns=NAMES (g2netpl convert writes a CSV file with a column per class)"
 )
 
@@ -101,7 +101,7 @@ def find_format(path: Path, name: str | None = None) -> Format:
     for row in FORMATS.values():
         if row.can_read(path):
             return row
-    raise InputError(f"{path}: not a known label file; --format is one of {', '.join(FORMATS)}")
+    raise InputError(f"{path}: not a known label file; set format to one of {', '.join(FORMATS)}")
 
 
 def find_writer(path: str | Path, format: str | None = None) -> Format:

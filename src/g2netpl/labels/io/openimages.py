@@ -39,9 +39,9 @@ def read(path: Path, options: ReadOptions) -> LabelTable:
     signs = cells.map({cell: label_of(cell) for cell in cells.unique()})
     for row in np.flatnonzero(~signs.isin((POSITIVE, NEGATIVE))).tolist():
         message = (
-            f"Confidence: expected 1 or 0, got {cells[row][:40]!r}; labels by machines are no "
+            f"Confidence: expected 1 or 0, got {cells[row][:40]!r}; machine-made labels are not "
         )
-        issues.add(sheet.where(row), "cell", f"{message}observations, leave them out")
+        issues.add(sheet.where(row), "cell", f"{message}observations; leave them out")
     ids = images.where((images == "") | images.str.lower().str.endswith(SUFFIXES), images + ".jpg")
     classes = codes.map(lambda code: descriptions.get(code, code))
     labels = pd.DataFrame({"row": range(len(codes)), "name": classes, "sign": signs})

@@ -125,7 +125,7 @@ def check_classes(classes: Sequence[str], where: str, issues: Issues) -> None:
 def read_classes(path: str | Path) -> tuple[str, ...]:
     """A list of class names, one per line."""
     if not os.path.isfile(path):
-        raise InputError(f"{path}: no such file; --classes takes a file with one class per line")
+        raise InputError(f"{path}: no such file; expected a list of classes, one per line")
     issues, names = Issues(), dict[str, None]()
     for line, text in numbered_lines(Path(path), issues):
         name = normalize_name(text)

@@ -109,7 +109,7 @@ def complete_sheet(
     if -1 in rows:
         notes.append(f"{rows.count(-1):,} rows of {source} have no image of the run: unchanged")
     if target.suffix.lower() != source.suffix.lower():
-        notes.append(f"{source} comes back as {target.suffix}: {target}")
+        notes.append(f"{source} is completed as {target.suffix}: {target}")
     write = _write_text if sheet.delimiter is not None else _write_book
     write = _write_parquet if source.suffix.lower() in PARQUET_ENDINGS else write
     with writing(target):

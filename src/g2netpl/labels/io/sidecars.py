@@ -100,8 +100,8 @@ def _check(table: LabelTable, folder: Path) -> None:
     missing += [name for name in table.images if "/." in f"/{name}"]
     if missing:
         raise InputError(
-            f"{folder}: image {missing[0]!r} is not a photo in this folder (nor are "
-            f"{len(missing) - 1:,} others); expected the folder that the names are relative to"
+            f"{folder}: image {missing[0]!r} is not a photo in this folder (the first of "
+            f"{len(missing):,}); expected the folder that the names are relative to"
         )
 
 

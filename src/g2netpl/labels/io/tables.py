@@ -121,7 +121,7 @@ def _read_tags(
         if not {*by_row.tolist()} <= {POSITIVE, NEGATIVE, UNOBSERVED}:
             header = sheet.header[layout.value]
             message = f"column {header!r} next to the tags has other cells than 1 and 0; keep only "
-            message += f"rows that are right, and leave it out: {set_key('ignore_columns', header)}"
+            message += f"rows that apply, and drop this column: {set_key('ignore_columns', header)}"
             sheet.issues.stop(sheet.header_place, "column", message)
     contents = {cell for cells, _ in marked for cell in {*cells}}
     broken = {cell for cell in contents if is_broken(cell)}
