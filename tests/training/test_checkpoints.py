@@ -54,6 +54,24 @@ def test_a_damaged_checkpoint_is_noticed_and_the_previous_one_is_used(tmp_path, 
             assert newest.name in warnings[0]
 
 
+def test_what_is_no_checkpoint_of_training_is_not_used(tmp_path, state):
+    save_checkpoint(tmp_path, state(1), 60)
+    shelf = saved(tmp_path)[0].parent
+    torch.save({"ranks": 1}, shelf / "0-000002-00000000.pt")
+    torch.save({**state(2), "ranks": 10**8, "images": 60}, shelf / "0-000003-00000000.pt")
+    said = []
+    assert load_checkpoint(tmp_path, said.append)["trainer"]["finished"] == 1
+    assert "0-000002" in said[0]
+    assert "0-000003" in said[0]
+
+
+def test_a_checkpoint_of_another_model_is_one_line(state):
+    other = small_trainer(epochs=2, hidden=3)
+    other._start_phase(0, None)
+    with pytest.raises(InputError, match="the checkpoint is not one of this run"):
+        other.load_state_dict(state(1))
+
+
 def test_a_file_that_would_run_code_is_not_loaded(tmp_path, state):
     class Hostile:
         def __reduce__(self):

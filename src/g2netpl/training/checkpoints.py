@@ -103,7 +103,7 @@ def load_checkpoint(
     for path in saved(folder):
         try:
             state = _read(path)
-            if not {"phase", "finished", "step"} <= {*state["trainer"]}:
+            if min(state["trainer"][key] for key in ("phase", "finished", "step")) < 0:
                 raise ValueError("not a checkpoint of training")
             others = (path.with_suffix(f".rank{rank}.pt") for rank in range(1, state["ranks"]))
             states = [state, *map(_read, others)]

@@ -177,6 +177,8 @@ def _train(
         trainer.callbacks = [Progress(console), trackers, _OnEpoch(on_epoch), checkpointing]
         checkpoint = load_checkpoint(folder, console.print) if before is not None else None
         if checkpoint is not None:
+            if checkpoint["trainer"]["phase"] >= len(trainer.phases):
+                raise InputError(f"{folder}: its checkpoint has another mode; use --overwrite")
             _print_resumed(console, folder, trainer, checkpoint["trainer"])
         with interrupts.noted():
             trainer.fit(checkpoint)

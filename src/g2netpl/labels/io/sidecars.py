@@ -73,7 +73,7 @@ def write(
                 if change.added or change.removed or change.confirmed:
                     changes[row] = change
                     if not os.access((path / change.sidecar).parent, os.W_OK):
-                        raise ValueError("its folder cannot be written to")
+                        raise ValueError("no permission to write to its folder")
             except (OSError, ValueError) as problem:
                 what = f"nothing is written: {reason(problem)}; fix this sidecar or move it away"
                 issues.add(os.path.join(path, sidecar), "sidecar", what)
