@@ -183,7 +183,7 @@ def test_a_dry_run_says_how(photos, tmp_path, capsys):
         (".", ["--set", "expected_positives=11"], "11 per image, but there are only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
         ("train.csv", ["--test-labels", "TAGS"], "20 test images: no class has both"),
-        ("train.csv", [], "train.csv: no test images; give --test-labels"),
+        ("train.csv", [], "train.csv: no test images; use --test-labels"),
         ("UNKNOWN", ["--test-labels", "TEST"], "'truth' needs a file with full labels"),
     ],
 )
