@@ -79,7 +79,7 @@ def test_few_images_have_a_wide_interval_and_its_lower_end_is_used():
     assert many.high - many.low < found.high - found.low
     k, how, _ = estimate(few, None, lambda rows: FEATURES[rows], 0)
     assert k == found.low
-    assert f"{(few == 1).any(axis=1).sum()} tagged images are few" in how
+    assert f"only {(few == 1).any(axis=1).sum()} tagged images" in how
 
 
 @pytest.mark.parametrize("setting", ["fspl", "sspl:0.5", "positives:1+1"])
