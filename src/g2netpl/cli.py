@@ -109,8 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnicodeEncodeError as problem:
         say(f"g2netpl: {problem.object[:100]!a}: a name is not valid Unicode text; rename it")
         return InputError.exit_code
-    except MemoryError as problem:
-        say(f"g2netpl: not enough memory ({problem}); use fewer images, or a smaller image_size")
+    except MemoryError:
+        say("g2netpl: not enough memory; use fewer images, or a smaller image_size")
         return InputError.exit_code
     except KeyboardInterrupt:
         say("g2netpl: interrupted")

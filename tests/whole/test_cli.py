@@ -284,3 +284,26 @@ def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "File name too long" in said
+
+
+def test_a_second_interrupt_while_saving_is_no_bug(monkeypatch, capsys):
+    """torch fails with an error of its own in what it cleans up."""
+
+    def save(*_):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise RuntimeError("unexpected position") from None
+
+    monkeypatch.setattr("g2netpl.commands.methods.run", save)
+    assert main(["methods"]) == 130
+    assert capsys.readouterr().err == "g2netpl: interrupted\n"
+
+
+def test_memory_that_runs_out_is_one_line(monkeypatch, capsys):
+    def fill(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("g2netpl.commands.methods.run", fill)
+    assert main(["methods"]) == 2
+    assert capsys.readouterr().err.startswith("g2netpl: not enough memory; use fewer images")
