@@ -504,6 +504,16 @@ def test_a_fault_in_one_sidecar_and_nothing_is_written_anywhere(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("*.xmp")) == ["b.jpg.xmp", "c.jpg.xmp"]
 
 
+def test_a_folder_that_cannot_be_written_to_and_nothing_is_written_anywhere(tmp_path, monkeypatch):
+    for name in ("a.jpg", "locked/b.jpg"):
+        put(tmp_path / name)
+    labels = LabelTable(("a.jpg", "locked/b.jpg"), ("owl",), np.ones((2, 1)))
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "locked")
+    with pytest.raises(LabelFileError, match="no permission to write to its folder"):
+        write_labels(labels, tmp_path, "photo-tags")
+    assert not list(tmp_path.rglob("*.xmp"))
+
+
 # By commands
 
 

@@ -233,6 +233,13 @@ def test_a_run_with_a_file_of_scores_asks_for_scores(run, photos, tmp_path, caps
     expected = pd.DataFrame(saved, with_file.labels.images, with_file.classes)
     shared = written.loc[expected.index, list(with_file.classes)]
     np.testing.assert_allclose(shared, expected, atol=5e-3)
+    other = scores.assign(dog=1 - scores["dog"])
+    other.to_csv(tmp_path / "other.csv", index=False)
+    predict[-1] = str(tmp_path / "out") + "/"
+    assert main([*predict, "--prior", str(tmp_path / "scores.csv")]) == 0
+    capsys.readouterr()
+    assert main([*predict, "--prior", str(tmp_path / "other.csv")]) == 2  # not the old results
+    assert "was started with other" in capsys.readouterr().err
     pytest.importorskip("onnxruntime")
     assert main(["export", str(with_file.folder), "--output", str(tmp_path / "b.onnx")]) == 2
     assert "scores" in capsys.readouterr().err
